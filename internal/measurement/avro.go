@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -235,51 +234,6 @@ func (r *avroReader) string() *DecodeError {
 	}
 	r.out = rawbson.AppendString(r.out, text)
 	return nil
-}
-
-// cutText reads a text without copying it. False means that there is no valid text.
-func (r *avroReader) cutText() ([]byte, bool) {
-	if at := r.at; at < len(r.text) && r.text[at]&0x81 == 0 { // a length of one byte that is not negative
-		if end := at + 1 + int(r.text[at]>>1); end <= len(r.text) {
-			r.at = end
-			text := r.text[at+1 : end]
-			return text, isShortASCII(text) || utf8.Valid(text)
-		}
-	}
-	size, ok := r.long()
-	text, there := r.cut(size)
-	return text, ok && there && (isShortASCII(text) || utf8.Valid(text))
-}
-
-// appendText appends an element with a text. The header's capacity must be a multiple of eight.
-func appendText(out, header, text []byte) []byte {
-	at, n := len(out), len(header)
-	if cap(out)-at < n+len(text)+16 {
-		out = slices.Grow(out, n+len(text)+16)
-	}
-	dst := out[:at+n+len(text)+16]
-	putHeader(dst[at:], header) // the text overwrites the bytes behind it
-	dst[at] = byte(bson.TypeString)
-	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
-	end := at + n + 4 + copy(dst[at+n+4:], text)
-	dst[end] = 0
-	return dst[:end+1]
-}
-
-// isShortASCII reports whether a text has up to 32 bytes, none of them above 127.
-func isShortASCII(text []byte) bool {
-	if len(text) > 32 {
-		return false
-	}
-	var seen uint64
-	for len(text) >= 8 {
-		seen |= binary.LittleEndian.Uint64(text)
-		text = text[8:]
-	}
-	for _, c := range text {
-		seen |= uint64(c)
-	}
-	return seen&0x8080808080808080 == 0
 }
 
 // record appends a record as an object.

@@ -22,6 +22,26 @@ const (
 	keptBytes = 4 << 20
 )
 
+// Measurement is one reading of one series, ready for a bucket. Its byte slices belong to the Decoder that made it and are valid
+// until its next Decode. A caller that keeps a measurement must copy them.
+type Measurement struct {
+	Position timeseries.Position
+	// Time is the measurement's time in milliseconds since 1970 (a BSON date).
+	Time int64
+	// Meta is the identity of the series in its normal form, that is, with the fields of objects sorted bytewise at every depth.
+	// Type 0 means that meta is absent, which is another series than null.
+	Meta bson.RawValue
+	// Elements are the other fields as BSON elements one after the other (type byte, name, NUL, value). They have no document's
+	// length and end, and exclude time and meta.
+	Elements []byte
+}
+
+// Result is the outcome of one element of a record. It is an error if Err is not nil, and else a measurement.
+type Result struct {
+	Measurement Measurement
+	Err         *DecodeError
+}
+
 // Decoder turns records into measurements by one set of options. It is not for concurrent use.
 type Decoder struct {
 	options Options
@@ -91,12 +111,6 @@ type Decoder struct {
 	dotted      bool              // a name may hold a dot
 	taken       int               // how many values were taken out
 	topCount    int               // number of fields at the top level, without those taken out
-}
-
-// Result is the outcome of one element of a record. It is an error if Err is not nil, and else a measurement.
-type Result struct {
-	Measurement Measurement
-	Err         *DecodeError
 }
 
 // New makes a Decoder. The error says what is wrong with the options.

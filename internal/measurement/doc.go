@@ -1,38 +1,41 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are already BSON, or into an error
 // with a reason of a closed set. It is pure: the same bytes and options always give the same result.
 //
-//	options.go      the options of a decoder, the default paths of formats; checkpaths.go: paths that exclude each other;
-//	                window.go: bounds of times
-//	decoder.go      records to results, also past panics; measurement.go: a result's measurement
-//	inflate.go      compressed values; framing.go: frames before events; wrapping.go: compression and frame of one element of a record
-//	parts.go        records of several events; element.go: one of these events alone; sources.go: the record's key and headers
-//	stages.go       documents to events, before the rules of paths; checkstages.go: checks of the stages' settings; edit.go: edits of values in
-//	                documents
-//	parsetext.go    the stage that parses texts with JSON; skip.go: the stage that skips events; tall.go: the stage that names values by fields
-//	paths.go        where the parts of a measurement lie; envelope.go: the walk to the stored object; shape.go: the stored object to a
-//	                measurement
-//	cause.go        recognition of encodings, and the mistake in a text that is not JSON; forms.go: forms of values that cannot be read
-//	influx.go       lines of InfluxDB's line protocol to BSON; lines.go: records of lines; quickline.go: the usual lines in one pass
-//	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: data points to BSON; otlpjson.go:
-//	                requests in JSON; otlprecord.go: records of requests; quickpoint.go: the usual points in one pass
-//	schema.go       schemas of a registry, which the decoder is told
-//	avroschema.go   Avro's schemas, compiled; avro.go: Avro to BSON; decimal.go: decimals of Avro and Protobuf; avrorecord.go: records in Avro;
-//	                avroplan.go: the usual events in one pass
-//	protoschema.go  Protobuf's messages, compiled; protomessages.go: the choice of a message from a registry's schema; proto.go,
-//	                protovalue.go: Protobuf to BSON; protorecord.go: records in Protobuf; protoplan.go: the usual events in one pass
-//	plan.go         the common part of the plans of Avro and Protobuf
-//	jsonreader.go   JSON to BSON; jsontext.go: tokens of JSON; number.go: numbers in JSON; numeral.go: numbers in texts
-//	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: nested values;
-//	                quickextended.go: Extended JSON's values
+// A record's value is unwrapped: decompressed, and its frame cut off. The reader of its format makes BSON documents of it. Stages may
+// change the documents. One walk over each document then takes time and meta out and copies the other fields:
+//
+//	value → wrapping → reader of the format → BSON → stages → shape → Measurement
+//
+// Most records are usual, and a usual record takes a shorter way: quick (JSON), quickLines, readPointQuickly (OpenTelemetry), avroPlan,
+// protoPlan and bsonWalker make measurements in one pass, without a document. They return false for all that is wrong or rare.
+// The long way then reads the record, and is the only one that makes errors. Tests compare both ways.
+//
+//	decoder.go      records to results, also past panics; options.go: the options of a decoder, and the default paths of formats
+//	checkpaths.go   checks of the settings of paths and stages
+//	wrapping.go     compression and frame around the events of a record
+//	parts.go        records of several events, and one of these events alone; sources.go: the record's key and headers
+//	stages.go       documents to events; eventstages.go: the stages that skip events and name values; edit.go: edits of values in
+//	                documents, and texts that hold JSON
+//	paths.go        where the parts of a measurement lie; shape.go: the walk over an event; names.go: allowed names, and dotted names
+//	                to objects
+//	meta.go         the normal form of the identity of a series, also of metas that do not come from records
+//	reason.go       the reasons, texts of errors, and the fields that they name; forms.go: forms of values that cannot be read
+//	time.go         reading times; timeformat.go: formats and zones; timevalue.go: texts and numbers; window.go: bounds of times
+//	number.go       numbers in JSON and in texts, and decimals of Avro and Protobuf
+//
+//	jsonreader.go   JSON to tokens and BSON; extjson.go: values in Extended JSON
+//	quick.go        the usual JSON in one pass; quickvalue.go: objects and values; quickextended.go: Extended JSON's values
 //	place.go        remembered names; step.go: the remembered way from value to value; textscan.go: strings and numbers
-//	extjson.go      Extended JSON's notation; extvalue.go: single values
-//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: values; bsonlevel.go: known names
-//	checkbson.go    the check that bytes are BSON; nest.go: dotted names to objects; names.go: allowed names
-//	time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: patterns; zone.go: local times;
-//	                exact.go: nanoseconds
-//	meta.go         the normal form of the identity of a series, also of metas that do not come from records;
-//	                key.go: meta of the record's key
-//	reason.go       the reasons, and texts of errors; fields.go: the fields that they name
+//	checkbson.go    the check that bytes are BSON
+//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go: values and meta; bsonlevel.go: known names
+//	influx.go       lines of InfluxDB's line protocol to BSON; lines.go: records of lines, and the usual lines in one pass
+//	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: data points to BSON; otlpjson.go:
+//	                requests in JSON; otlprecord.go: records of requests, and the usual points in one pass
+//	schema.go       schemas of a registry, which the decoder is told, and the choice of a message from a schema in Protobuf
+//	schemarecord.go records in Avro and Protobuf
+//	avroschema.go   Avro's schemas, compiled; avro.go: Avro to BSON; avroplan.go: the usual events in one pass
+//	protoschema.go  Protobuf's messages, compiled; proto.go, protovalue.go: Protobuf to BSON; protoplan.go: the usual events in one pass
+//	plan.go         the common part of the plans of Avro and Protobuf
 //
 // # Why stages
 //

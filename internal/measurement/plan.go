@@ -1,7 +1,9 @@
 package measurement
 
 import (
+	"encoding/binary"
 	"slices"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -152,4 +154,62 @@ func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
 	meta.Type, meta.Value = part.kind, p.metas[part.start:part.end:part.end]
 	isSegment := part.kind == bson.TypeBinary && timeseries.IsSegmentMeta(*meta) // copying meta takes long right after it was written
 	return part.kind != 0 && part.end-part.start <= maxMetaBytes && !isSegment
+}
+
+// cutText reads a text without copying it. False means that there is no valid text.
+func (r *avroReader) cutText() ([]byte, bool) {
+	if at := r.at; at < len(r.text) && r.text[at]&0x81 == 0 { // a length of one byte that is not negative
+		if end := at + 1 + int(r.text[at]>>1); end <= len(r.text) {
+			r.at = end
+			text := r.text[at+1 : end]
+			return text, isShortASCII(text) || utf8.Valid(text)
+		}
+	}
+	size, ok := r.long()
+	text, there := r.cut(size)
+	return text, ok && there && (isShortASCII(text) || utf8.Valid(text))
+}
+
+// appendText appends an element with a text. The header's capacity must be a multiple of eight.
+func appendText(out, header, text []byte) []byte {
+	at, n := len(out), len(header)
+	if cap(out)-at < n+len(text)+16 {
+		out = slices.Grow(out, n+len(text)+16)
+	}
+	dst := out[:at+n+len(text)+16]
+	putHeader(dst[at:], header) // the text overwrites the bytes behind it
+	dst[at] = byte(bson.TypeString)
+	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
+	end := at + n + 4 + copy(dst[at+n+4:], text)
+	dst[end] = 0
+	return dst[:end+1]
+}
+
+// isShortASCII reports whether a text has up to 32 bytes, none of them above 127.
+func isShortASCII(text []byte) bool {
+	if len(text) > 32 {
+		return false
+	}
+	var seen uint64
+	for len(text) >= 8 {
+		seen |= binary.LittleEndian.Uint64(text)
+		text = text[8:]
+	}
+	for _, c := range text {
+		seen |= uint64(c)
+	}
+	return seen&0x8080808080808080 == 0
+}
+
+// appendBits appends an element with a number. The header's capacity must be a multiple of eight.
+func appendBits(out, header []byte, kind bson.Type, bits uint64, size int) []byte {
+	at, n := len(out), len(header)
+	if cap(out)-at < n+16 {
+		out = slices.Grow(out, n+16)
+	}
+	dst := out[:at+n+16]
+	putHeader(dst[at:], header) // the number overwrites the bytes behind it
+	dst[at] = byte(kind)
+	binary.LittleEndian.PutUint64(dst[at+n:], bits)
+	return dst[:at+n+size]
 }

@@ -87,19 +87,6 @@ func (k protoKind) number(value uint64) (kind bson.Type, bits uint64, size int) 
 	return bson.TypeInt64, value, 8
 }
 
-// appendBits appends an element with a number. The header's capacity must be a multiple of eight.
-func appendBits(out, header []byte, kind bson.Type, bits uint64, size int) []byte {
-	at, n := len(out), len(header)
-	if cap(out)-at < n+16 {
-		out = slices.Grow(out, n+16)
-	}
-	dst := out[:at+n+16]
-	putHeader(dst[at:], header) // the number overwrites the bytes behind it
-	dst[at] = byte(kind)
-	binary.LittleEndian.PutUint64(dst[at+n:], bits)
-	return dst[:at+n+size]
-}
-
 // time reads a message of seconds and nanoseconds.
 func (r *protoReader) time(t *protoMessage, first int32, depth int) (seconds int64, nanos int32, err *DecodeError) {
 	if first != 0 && r.spans[first-1].next == 0 {

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unicode/utf8"
@@ -164,4 +165,160 @@ func sourceName(path string) string {
 // validName reports whether a stored measurement can have a field of this name.
 func validName(name string) bool {
 	return name != "" && name[0] != '$' && !strings.ContainsAny(name, ".\x00") && utf8.ValidString(name)
+}
+
+// readKey makes meta of the record's key. It parses a key that is a JSON object or has a frame, and takes any other as text.
+func (d *Decoder) readKey() *DecodeError {
+	const path = "key"
+	key := d.record.Key
+	if key == nil {
+		return newError(MissingMeta, path, "the record has no key: produce it with a key, or set EVENT_META_FROM to value or none")
+	}
+	d.fields = d.fields[:0]
+	value, err := d.parseKey(key)
+	if err == nil {
+		d.keyMeta, err = d.normalize(value.Kind, value.Value)
+	}
+	if err != nil {
+		return err.within(path)
+	}
+	return nil
+}
+
+// parseKey reads the key. Its error concerns a JSON object, a text or a framed value that cannot be stored.
+func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.schemas != nil && (hasFrame(key) || lastHeader(d.record.Headers, keySchemaHeader) != nil) {
+		return d.schemaKey(key)
+	}
+	if hasFrame(key) {
+		return d.framedKey(key)
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
+		return d.textKey(key)
+	}
+	if value, err = d.jsonKey(key); d.json.broken {
+		return d.textKey(key)
+	}
+	return value, err
+}
+
+// framedKey reads a key that begins as with a schema registry's frame. The schema's id changes with the schema and names no
+// series, so framedKey cuts it off. Behind the frame stands any JSON value, and a text is in quotes.
+func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.options.Framing == NoFraming {
+		wayOut := "have its producer write the key as text"
+		if d.options.Format == Avro || d.options.Format == Protobuf {
+			wayOut = "set SCHEMA_REGISTRY_URL for the schemas of keys and values, or " + wayOut
+		}
+		if d.options.Format != JSON && d.options.Format != ExtJSON {
+			return value, newError(BadMeta, "", "%s begins with a zero byte, like the frame of a schema registry: %s", quoteText(key), wayOut)
+		}
+		return value, newError(BadMeta, "", "%s begins with a zero byte, like the frame of a schema registry: "+
+			"set EVENT_FRAMING=confluent if the values have such a frame too, otherwise EVENT_FRAMING=auto, or %s", quoteText(key), wayOut)
+	}
+	text := key[frameBytes:]
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "the key after the frame of EVENT_FRAMING=%s is not JSON: %s; "+
+			"keys in Avro and Protobuf are read only with values of the same format", d.options.Framing, quoteText(text))
+	}
+	return value, err
+}
+
+// jsonKey reads a key that is one JSON value. If the key is not JSON, the reader is broken and the error is of no use.
+func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
+	j := d.json
+	j.begin(text)
+	j.clear()
+	value.Kind, err = j.value(0)
+	if !j.broken && j.skip() == nil {
+		_ = j.end() // checks only whether the key is JSON
+	}
+	value.Value = j.out
+	if err == nil {
+		value, err = d.nestKey(value, j.dotted)
+	}
+	return value, err
+}
+
+// nestKey turns dotted names of a key into objects, if names are nested.
+func (d *Decoder) nestKey(value rawbson.Element, dotted bool) (rawbson.Element, *DecodeError) {
+	var err *DecodeError
+	if d.dotted = dotted; dotted && d.options.DottedNames == Nest && value.Kind == bson.TypeEmbeddedDocument {
+		value.Value, err = d.nester.nest(value.Value)
+		d.dotted = false
+	}
+	return value, err
+}
+
+func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if !utf8.Valid(key) {
+		return value, badText("", key)
+	}
+	d.keyText = rawbson.AppendString(d.keyText[:0], key)
+	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
+}
+
+// schemaKey reads a key by its schema, which may be in another language than the value's schema. The key may be any value: a
+// text, a number or an object.
+func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	f, err := d.frameOf(keySchemaHeader, key)
+	if err != nil {
+		return value, newError(BadMeta, "", "%s", err.Detail)
+	}
+	known, err := d.known(f.id)
+	if err != nil {
+		return value, err
+	}
+	switch known.format {
+	case JSON:
+		return d.jsonSchemaKey(&f)
+	case Protobuf:
+		return d.protoKey(known.proto, &f)
+	}
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	d.avro.begin(text, d.options.MaxBytes, d.localClock())
+	kind, err := d.avro.value(known.avro, 1)
+	switch left := len(text) - d.avro.at; {
+	case err != nil:
+		return value, newError(BadMeta, err.Path, "read with the schema %s: %s", f.id, err.Detail)
+	case left > 0:
+		return value, newError(BadMeta, "", "%d of the key's %d bytes remain after the key that the schema %s describes: was the key written with another schema?", left, len(text), f.id)
+	}
+	return d.nestKey(rawbson.Element{Kind: kind, Value: d.avro.out}, d.avro.dotted)
+}
+
+// jsonSchemaKey reads a key in JSON behind a frame.
+func (d *Decoder) jsonSchemaKey(f *schemaFrame) (value rawbson.Element, err *DecodeError) {
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "%s is not JSON, but the schema %s is a JSON Schema", quoteText(text), f.id)
+	}
+	return value, err
+}
+
+// protoKey reads a key in Protobuf.
+func (d *Decoder) protoKey(file *protoMessages, f *schemaFrame) (value rawbson.Element, err *DecodeError) {
+	c, err := d.choiceOf(file, f, "")
+	if err != nil {
+		return value, newError(BadMeta, "", "%s", err.Detail)
+	}
+	if wrong := c.compile(); wrong != nil {
+		return value, newError(BadSchema, "", "schema %s: %v", f.id, wrong)
+	}
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	d.proto.begin(text, d.options.MaxBytes)
+	kind, err := d.proto.value(c.root, protoSlot{first: 1}, 1)
+	if err != nil {
+		return value, newError(BadMeta, err.Path, "read with the schema %s: %s", f.id, err.Detail)
+	}
+	return d.nestKey(rawbson.Element{Kind: kind, Value: d.proto.out}, d.proto.dotted)
 }

@@ -3,108 +3,14 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries/rawbson"
-	"waterwheel/internal/words"
 )
-
-// formatAuto is the default time format.
-const formatAuto = "auto"
-
-// formatNames are the names of time formats. Any other format is a Go layout or a pattern of strftime.
-var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns"}
-
-// timeParser reads a measurement's time. It accepts BSON dates always, and other values as its fields say.
-type timeParser struct {
-	format string
-	auto   bool   // read ISO 8601, and numbers whose unit is guessed from their size
-	unit   *unit  // read numbers of this unit. Nil means that there is none.
-	layout string // read texts of this Go layout
-	colon  string // a second Go layout for the same texts with a colon in the offset. Empty means that the first has no offset.
-
-	zone      *time.Location // the zone of texts that do not name theirs. Nil means that such texts are refused, or read as UTC by a layout.
-	exact     bool           // keep the nanoseconds below the millisecond
-	below     int64          // nanoseconds of the last time below its millisecond, if exact is set
-	timestamp int64          // timestamp of the record
-	text      []byte         // buffer for a text to which a zone is added
-}
-
-// parserOf makes the parser of valid options.
-func parserOf(o *Options) timeParser {
-	p := newTimeParser(o.TimeFormat)
-	p.exact = o.TimeExact != ""
-	if o.TimeZone != "" {
-		p.zone, _ = time.LoadLocation(o.TimeZone)
-	}
-	return p
-}
-
-// newTimeParser makes the parser of a format that CheckTimeFormat accepts.
-func newTimeParser(format string) timeParser {
-	p := timeParser{format: format}
-	switch words.Plain(format) {
-	case formatAuto:
-		p.auto = true
-	case "rfc3339":
-	case "unix":
-		p.unit = seconds
-	case "unixms":
-		p.unit = milliseconds
-	case "unixus":
-		p.unit = microseconds
-	case "unixns":
-		p.unit = nanoseconds
-	default:
-		p.layout = format
-	}
-	if isStrftime(p.layout) {
-		p.layout, _ = goLayout(format)
-		if strings.Contains(p.layout, directives["z"]) { // strftime's readers accept both forms of the offset
-			p.colon = strings.ReplaceAll(p.layout, directives["z"], directives[":z"])
-		}
-	}
-	return p
-}
-
-var errAbbreviatedZone = errors.New("a layout with an abbreviated time zone, which gives no offset: use -07:00 (in strftime %z), or leave the zone out for UTC")
-
-// CheckTimeFormat returns why times cannot be read in a format. Nil means that they can. A layout must write a time at least to
-// its day. It must not have zone abbreviations, which are ambiguous. The error's text continues a sentence that begins with the
-// format.
-func CheckTimeFormat(format string) error {
-	p := newTimeParser(format)
-	if isStrftime(format) {
-		if _, err := goLayout(format); err != nil {
-			return err
-		}
-	}
-	if p.layout == "" {
-		return nil
-	}
-	for _, sample := range []time.Time{
-		time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC), time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC), // of two digits and of one digit
-	} {
-		parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
-		if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
-			return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, such as 2006-01-02 15:04:05, " +
-				"or a strftime pattern, such as %Y-%m-%d %H:%M:%S" + words.DidYouMean(format, formatNames))
-		}
-		if hour := parsed.Hour(); hour != sample.Hour() && hour != 0 {
-			return errors.New("a layout with hours up to 12 and neither AM nor PM: use 15 (in strftime %H) for hours up to 24")
-		}
-		if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
-			return errAbbreviatedZone
-		}
-	}
-	return nil
-}
 
 // reading is a time that was read. It keeps the number and the unit from which the time came, for a hint in an error.
 type reading struct {

@@ -1,19 +1,19 @@
 package schemas
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/internal/measurement"
 )
@@ -129,116 +129,6 @@ func (a *answer) failure(path string) error {
 	return fmt.Errorf("%s answers the request %s with the error %d: %q%s", a.from, path, a.Code, clip(a.Message), wayOut(http.StatusNotFound, path))
 }
 
-// reference names a schema to which another one refers.
-type reference struct {
-	Name    string `json:"name"` // in Protobuf, the path that is imported
-	Subject string `json:"subject"`
-	Version int    `json:"version"`
-}
-
-// The types of schemas that a registry names. Registries omit the type of Avro schemas.
-const (
-	typeAvro     = "AVRO"
-	typeProtobuf = "PROTOBUF"
-	typeJSON     = "JSON"
-)
-
-// assemble makes the schema of an answer, with the schemas to which it refers. The schema's Reason says why records cannot be
-// read by it.
-func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, error) {
-	w := walk{client: c, of: cmp.Or(a.Type, typeAvro), seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
-	if w.of == typeJSON {
-		return measurement.Schema{Format: measurement.JSON}, nil // decoders do not need its text
-	}
-	err := w.take(ctx, a, reference{}, 0)
-	var s measurement.Schema
-	if err == nil {
-		s, err = w.schema(ctx)
-	}
-	if bad, ok := errors.AsType[*badError](err); ok {
-		return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
-	}
-	return s, err
-}
-
-// badError says why records cannot be read by a schema.
-type badError struct{ text string }
-
-func (e *badError) Error() string { return e.text }
-
-// walk collects a schema and its references. Each schema follows the schemas to which it refers.
-type walk struct {
-	client *Client
-	of     string // the type of all these schemas
-	seen   map[reference]bool
-	texts  []source
-	left   int // bytes that they may still take
-}
-
-// source is the text of a schema, and the reference to it. The reference is empty for the schema itself.
-type source struct {
-	reference
-	text string
-}
-
-func (w *walk) take(ctx context.Context, a answer, as reference, depth int) error {
-	switch of := cmp.Or(a.Type, typeAvro); {
-	case a.tooLong || len(a.Schema) > w.left:
-		return &badError{fmt.Sprintf("it has more than %d bytes, including its references", measurement.MaxSchemaBytes)}
-	case of != typeAvro && of != typeProtobuf:
-		return &badError{fmt.Sprintf("its type is %q, but only Avro, Protobuf and JSON Schema are supported", clip(of))}
-	case of != w.of:
-		return &badError{fmt.Sprintf("its type is %s, but it refers to version %d of %q, whose type is %s", w.of, as.Version, clip(as.Subject), of)}
-	case depth > measurement.MaxReferences:
-		return &badError{fmt.Sprintf("its references are nested more than %d levels deep", measurement.MaxReferences)}
-	}
-	w.left -= len(a.Schema)
-	for _, r := range a.References {
-		one := r
-		if w.of == typeAvro {
-			one.Name = "" // Avro's types have their own names
-		}
-		if w.seen[one] {
-			continue
-		}
-		w.seen[one] = true
-		if len(w.seen) > measurement.MaxReferences {
-			return &badError{fmt.Sprintf("it has more than %d references", measurement.MaxReferences)}
-		}
-		path := fmt.Sprintf("/subjects/%s/versions/%d", url.PathEscape(r.Subject), r.Version)
-		found, err := w.client.get(ctx, path)
-		switch {
-		case err != nil:
-			return err
-		case found.Code == codeNoSubject || found.Code == codeNoVersion || found.Code == codeNoSchema:
-			return &badError{fmt.Sprintf("it refers to version %d of %q, which the registry does not have", r.Version, clip(r.Subject))}
-		case found.Code != 0:
-			return found.failure(path)
-		}
-		if err := w.take(ctx, found, r, depth+1); err != nil {
-			return err
-		}
-	}
-	w.texts = append(w.texts, source{as, a.Schema})
-	return nil
-}
-
-// schema returns the collected schemas in the form that decoders take.
-func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
-	last := len(w.texts) - 1
-	if w.of == typeProtobuf {
-		w.client.compiling.Lock()
-		defer w.client.compiling.Unlock()
-		descriptors, err := compile(ctx, w.texts[last].text, w.texts[:last])
-		return measurement.Schema{Format: measurement.Protobuf, Text: descriptors}, err
-	}
-	s := measurement.Schema{Format: measurement.Avro, Text: w.texts[last].text}
-	for _, one := range w.texts[:last] {
-		s.References = append(s.References, one.text)
-	}
-	return s, nil
-}
-
 // get asks the servers one after the other, and begins with the server that answered last. Each server gets a share of the
 // remaining time, so that a server that does not answer leaves time for the next.
 func (c *Client) get(ctx context.Context, path string) (answer, error) {
@@ -329,4 +219,117 @@ func clip(text string) string {
 		return strings.ToValidUTF8(text[:shownBytes], "") + "…"
 	}
 	return text
+}
+
+const (
+	// maxCached and maxCachedBytes bound the cached schemas.
+	maxCached      = 10_000
+	maxCachedBytes = 64 << 20
+)
+
+// cache keeps schemas by their ids, and the topics for which a schema was found.
+type cache struct {
+	mu      sync.Mutex
+	schemas map[measurement.SchemaID]measurement.Schema
+	bytes   int
+	topics  map[string]bool
+}
+
+func newCache() *cache {
+	return &cache{schemas: map[measurement.SchemaID]measurement.Schema{}, topics: map[string]bool{}}
+}
+
+// find returns a cached schema.
+func (c *cache) find(topic string, id measurement.SchemaID) (measurement.Schema, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, found := c.schemas[id]
+	if found {
+		c.topics[topic] = true
+	}
+	return s, found
+}
+
+// knows reports whether a schema of a topic was found before.
+func (c *cache) knows(topic string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.topics[topic]
+}
+
+// keep caches a schema, and returns the number of cached schemas. If there is no room, it drops all schemas cached before. The
+// client then requests them again.
+func (c *cache) keep(topic string, id measurement.SchemaID, s measurement.Schema) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.topics[topic] = true
+	size := sizeOf(&s)
+	if len(c.schemas) >= maxCached || c.bytes+size > maxCachedBytes {
+		clear(c.schemas)
+		c.bytes = 0
+	}
+	if _, found := c.schemas[id]; !found {
+		c.schemas[id], c.bytes = s, c.bytes+size
+	}
+	return len(c.schemas)
+}
+
+func sizeOf(s *measurement.Schema) int {
+	size := len(s.Text)
+	for _, reference := range s.References {
+		size += len(reference)
+	}
+	return size
+}
+
+// Metrics count the requests to a registry.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	cached   prometheus.Gauge
+}
+
+// The results of a request.
+const (
+	found    = "found"
+	notFound = "not_found"
+	failed   = "failed"
+)
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_schema_requests_total", Help: "Requests to the schema registry, by result.",
+		}, []string{"result"}),
+		cached: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waterwheel_schemas_cached", Help: "Schemas in memory, which are not requested again.",
+		}),
+	}
+	for _, result := range []string{found, notFound, failed} {
+		m.requests.WithLabelValues(result)
+	}
+	reg.MustRegister(m.requests, m.cached)
+	return m
+}
+
+// asked counts a request. A nil Metrics counts nothing.
+func (m *Metrics) asked(a answer, err error) {
+	if m == nil {
+		return
+	}
+	result := found
+	switch {
+	case err != nil:
+		result = failed
+	case a.Code != 0:
+		result = notFound
+	}
+	m.requests.WithLabelValues(result).Inc()
+}
+
+// keeps sets the number of cached schemas. A nil Metrics does nothing.
+func (m *Metrics) keeps(n int) {
+	if m != nil {
+		m.cached.Set(float64(n))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,116 @@ import (
 
 	"waterwheel/internal/measurement"
 )
+
+// reference names a schema to which another one refers.
+type reference struct {
+	Name    string `json:"name"` // in Protobuf, the path that is imported
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// The types of schemas that a registry names. Registries omit the type of Avro schemas.
+const (
+	typeAvro     = "AVRO"
+	typeProtobuf = "PROTOBUF"
+	typeJSON     = "JSON"
+)
+
+// assemble makes the schema of an answer, with the schemas to which it refers. The schema's Reason says why records cannot be
+// read by it.
+func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, error) {
+	w := walk{client: c, of: cmp.Or(a.Type, typeAvro), seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
+	if w.of == typeJSON {
+		return measurement.Schema{Format: measurement.JSON}, nil // decoders do not need its text
+	}
+	err := w.take(ctx, a, reference{}, 0)
+	var s measurement.Schema
+	if err == nil {
+		s, err = w.schema(ctx)
+	}
+	if bad, ok := errors.AsType[*badError](err); ok {
+		return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
+	}
+	return s, err
+}
+
+// badError says why records cannot be read by a schema.
+type badError struct{ text string }
+
+func (e *badError) Error() string { return e.text }
+
+// walk collects a schema and its references. Each schema follows the schemas to which it refers.
+type walk struct {
+	client *Client
+	of     string // the type of all these schemas
+	seen   map[reference]bool
+	texts  []source
+	left   int // bytes that they may still take
+}
+
+// source is the text of a schema, and the reference to it. The reference is empty for the schema itself.
+type source struct {
+	reference
+	text string
+}
+
+func (w *walk) take(ctx context.Context, a answer, as reference, depth int) error {
+	switch of := cmp.Or(a.Type, typeAvro); {
+	case a.tooLong || len(a.Schema) > w.left:
+		return &badError{fmt.Sprintf("it has more than %d bytes, including its references", measurement.MaxSchemaBytes)}
+	case of != typeAvro && of != typeProtobuf:
+		return &badError{fmt.Sprintf("its type is %q, but only Avro, Protobuf and JSON Schema are supported", clip(of))}
+	case of != w.of:
+		return &badError{fmt.Sprintf("its type is %s, but it refers to version %d of %q, whose type is %s", w.of, as.Version, clip(as.Subject), of)}
+	case depth > measurement.MaxReferences:
+		return &badError{fmt.Sprintf("its references are nested more than %d levels deep", measurement.MaxReferences)}
+	}
+	w.left -= len(a.Schema)
+	for _, r := range a.References {
+		one := r
+		if w.of == typeAvro {
+			one.Name = "" // Avro's types have their own names
+		}
+		if w.seen[one] {
+			continue
+		}
+		w.seen[one] = true
+		if len(w.seen) > measurement.MaxReferences {
+			return &badError{fmt.Sprintf("it has more than %d references", measurement.MaxReferences)}
+		}
+		path := fmt.Sprintf("/subjects/%s/versions/%d", url.PathEscape(r.Subject), r.Version)
+		found, err := w.client.get(ctx, path)
+		switch {
+		case err != nil:
+			return err
+		case found.Code == codeNoSubject || found.Code == codeNoVersion || found.Code == codeNoSchema:
+			return &badError{fmt.Sprintf("it refers to version %d of %q, which the registry does not have", r.Version, clip(r.Subject))}
+		case found.Code != 0:
+			return found.failure(path)
+		}
+		if err := w.take(ctx, found, r, depth+1); err != nil {
+			return err
+		}
+	}
+	w.texts = append(w.texts, source{as, a.Schema})
+	return nil
+}
+
+// schema returns the collected schemas in the form that decoders take.
+func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
+	last := len(w.texts) - 1
+	if w.of == typeProtobuf {
+		w.client.compiling.Lock()
+		defer w.client.compiling.Unlock()
+		descriptors, err := compile(ctx, w.texts[last].text, w.texts[:last])
+		return measurement.Schema{Format: measurement.Protobuf, Text: descriptors}, err
+	}
+	s := measurement.Schema{Format: measurement.Avro, Text: w.texts[last].text}
+	for _, one := range w.texts[:last] {
+		s.References = append(s.References, one.text)
+	}
+	return s, nil
+}
 
 // maxStatements bounds the statements of a schema in Protobuf and its references, because a compiler needs thousands of bytes for
 // each.

@@ -1,0 +1,174 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"waterwheel/internal/record"
+)
+
+// chooseSchema chooses the record's schema by its header or frame, and leaves the event in d.text. Most records have the frame of
+// the previous record, whose schema is already chosen.
+func (d *Decoder) chooseSchema() *DecodeError {
+	if len(d.frame) > 0 && bytes.HasPrefix(d.value, d.frame) && lastHeader(d.record.Headers, schemaHeader) == nil {
+		d.text = d.value[len(d.frame):]
+		return nil
+	}
+	d.frame = d.frame[:0]
+	header, err := d.chooseNamed()
+	if err == nil && header == "" {
+		d.frame = append(d.frame, d.value[:len(d.value)-len(d.text)]...)
+	}
+	return err
+}
+
+// chooseNamed chooses the schema that the record names, and returns the header that names it. The header is empty if a frame
+// names it.
+func (d *Decoder) chooseNamed() (header string, err *DecodeError) {
+	f, err := d.frameOf(schemaHeader, d.value)
+	if err != nil {
+		return "", err
+	}
+	known, err := d.known(f.id)
+	if err == nil {
+		err = again(known.isNone)
+	}
+	if err != nil {
+		return "", err
+	}
+	if known.format == Protobuf {
+		return f.header, d.chooseMessage(known.proto, f)
+	}
+	d.text, err = f.end(NotAvro)
+	d.avroRoot, d.avroPlan = known.avro, known.plan
+	return f.header, err
+}
+
+// decodeAvro decodes a record with one event in Avro.
+func (d *Decoder) decodeAvro() *DecodeError {
+	if d.schemas != nil {
+		if err := d.chooseSchema(); err != nil {
+			return err
+		}
+	}
+	if d.avroPlan != nil && d.readAvroQuickly() {
+		return nil
+	}
+	event, err := d.avroEvent(&d.avro, d.text)
+	if err != nil {
+		return d.notAvro(err)
+	}
+	if event == nil {
+		d.tombstones++
+		return nil
+	}
+	return d.document(event, d.avro.dotted)
+}
+
+// avroEvent returns the event of a value as a document. Nil means that the value is null.
+func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
+	r.begin(text, d.options.MaxBytes, d.localClock())
+	isNull, err := r.event(d.avroRoot)
+	if err != nil || isNull {
+		return nil, err
+	}
+	return r.out, nil
+}
+
+// localClock returns what reads times without a zone. Nil means that EVENT_TIME_ZONE is not set.
+func (d *Decoder) localClock() *timeParser {
+	if d.options.TimeZone == "" {
+		return nil
+	}
+	return &d.time
+}
+
+// notAvro explains why a value is not of the schema. err is the reader's error.
+func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
+	switch text := d.text; {
+	case err.Reason != NotAvro && err.Reason != BadUTF8:
+		return err
+	case isJSONStart(text):
+		return newError(NotAvro, "", "the value begins as JSON does: set EVENT_FORMAT=json")
+	case bytes.HasPrefix(text, []byte("Obj\x01")):
+		return newError(NotAvro, "", "the value is an Avro file with a schema and blocks of events: send each event in its own record")
+	case bytes.HasPrefix(text, []byte("\xc3\x01")):
+		return newError(NotAvro, "", "the value begins like Avro's single-object encoding, with the fingerprint of a schema, which is not supported: have its producer send only the event")
+	case hasFrame(text) && d.schemas == nil && d.readsBehindFrame(text):
+		return newError(NotAvro, "", "the value begins with the frame of a schema registry, and an event of the schema follows: set SCHEMA_REGISTRY_URL instead of EVENT_SCHEMA, or have its producer send the event without the frame")
+	}
+	return err
+}
+
+// readsBehindFrame reports whether an event of the schema stands behind a frame.
+func (d *Decoder) readsBehindFrame(text []byte) bool {
+	var r avroReader
+	_, err := d.avroEvent(&r, text[frameBytes:])
+	return err == nil
+}
+
+// avroEvents returns the events of a value, for Events.
+func (d *Decoder) avroEvents(r *record.Record, text []byte) (events [][]byte) {
+	if d.schemas != nil {
+		d.record, d.value = *r, text
+		if d.chooseSchema() != nil {
+			return nil
+		}
+		text = d.text
+	}
+	var reader avroReader
+	if event, err := d.avroEvent(&reader, text); err == nil && event != nil {
+		events = d.appendEvents(events, event, reader.dotted)
+	}
+	return events
+}
+
+// decodeProto decodes a record with one event in Protobuf.
+func (d *Decoder) decodeProto() *DecodeError {
+	if d.schemas != nil {
+		if err := d.chooseSchema(); err != nil {
+			return err
+		}
+	}
+	if d.protoPlan != nil && d.readProtoQuickly() {
+		return nil
+	}
+	d.proto.begin(d.text, d.options.MaxBytes)
+	if err := d.proto.event(d.protoRoot); err != nil {
+		return d.notProto(err)
+	}
+	return d.document(d.proto.out, d.proto.dotted)
+}
+
+// notProto explains why a value is not of the message. err is the reader's error.
+func (d *Decoder) notProto(err *DecodeError) *DecodeError {
+	text := d.text
+	size, n := binary.Uvarint(text)
+	switch {
+	case err.Reason != NotProtobuf && err.Reason != BadUTF8:
+		return err
+	case isJSONStart(text):
+		return newError(NotProtobuf, "", "the value begins as JSON does: set EVENT_FORMAT=json")
+	case hasFrame(text) && d.schemas == nil:
+		return newError(NotProtobuf, "", "the value begins with a zero byte, like the frame of a schema registry and unlike any message: set SCHEMA_REGISTRY_URL instead of EVENT_PROTOBUF_FILE, or have its producer send the message without the frame")
+	case n > 0 && size == uint64(len(text)-n) && new(protoReader).reads(d.protoRoot, text[n:], d.options.MaxBytes):
+		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of messages: have its producer send only the message, in Java with toByteArray")
+	}
+	return err
+}
+
+// protoEvents returns the events of a value, for Events.
+func (d *Decoder) protoEvents(r *record.Record, text []byte) (events [][]byte) {
+	if d.schemas != nil {
+		d.record, d.value = *r, text
+		if d.chooseSchema() != nil {
+			return nil
+		}
+		text = d.text
+	}
+	var reader protoReader
+	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
+		events = d.appendEvents(events, reader.out, reader.dotted)
+	}
+	return events
+}
