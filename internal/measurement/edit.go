@@ -181,11 +181,11 @@ func appendListOf(dst, name []byte, e *rawbson.Element) []byte {
 	return rawbson.EndDocument(append(dst, e.Value...), start)
 }
 
-// lookUp returns the element to which names lead in a document.
+// lookUp returns the element to which names lead in a document. Kind 0 means that the document lacks it.
 func lookUp(document []byte, names []string) (e rawbson.Element, found bool) {
 	for i, name := range names {
 		if e, found = elementOf(document, name); !found || i < len(names)-1 && e.Kind != bson.TypeEmbeddedDocument {
-			return e, false
+			return rawbson.Element{}, false
 		}
 		document = e.Value
 	}

@@ -51,6 +51,9 @@ func TestMetaComesFromTheRecord(t *testing.T) {
 		{parts("header:h"), "-", headersOf("h", "\xff"), `{"ts":1700000000}`, `bad_utf8 at header:h`},
 		{parts("key:"), "\xff", nil, `{"ts":1700000000}`, `bad_utf8 at key:`},
 		{parts("key:device"), "d-7", nil, `{"ts":1700000000}`, `bad_meta at key:device: the record's key "d-7" is not an object`},
+		{Options{TimeField: "ts", MetaField: "key:id"}, `{"other":5}`, nil, `{"ts":1700000000}`, `missing_meta at key:id`},
+		{Options{TimeField: "ts", MetaField: "key:at.id"}, `{"at":5}`, nil, `{"ts":1700000000}`, `missing_meta at key:at.id`},
+		{parts("key:at.id", "channel"), `{"at":{"x":5}}`, nil, `{"ts":1700000000,"channel":2}`, `{"channel": {"$numberInt":"2"}} {}`},
 		{parts("key:"), "\x00\x00\x00\x00\x07{}", nil, `{"ts":1700000000}`, `bad_meta at key:`},
 	} {
 		for _, quickly := range []bool{true, false} {
