@@ -130,9 +130,7 @@ func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) (err *De
 
 func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	first, sorted := len(d.fields), true
-	for len(list) > 0 {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(list) {
 		if err := d.checkName(e.Name); err != nil {
 			return err
 		}
@@ -161,13 +159,13 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 func byName(a, b rawbson.Element) int { return bytes.Compare(a.Name, b.Name) }
 
 func (d *Decoder) appendItems(list []byte, depth int) *DecodeError {
-	for i := 0; len(list) > 0; i++ {
-		var e rawbson.Element
-		list = e.Cut(list)
+	i := 0
+	for e := range rawbson.All(list) {
 		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
 			return err.within(strconv.Itoa(i))
 		}
+		i++
 	}
 	return nil
 }

@@ -212,9 +212,7 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 
 // explode adds the fields of a document to the entries.
 func (n *nester) explode(document []byte) {
-	for list := rawbson.Content(document); len(list) > 0; {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(rawbson.Content(document)) {
 		n.entries = append(n.entries, entry{e, len(n.entries)})
 	}
 }

@@ -83,21 +83,19 @@ var otlpMessages = map[string]map[string]otlpField{
 
 // appendOTLP appends a message that came as JSON in Protobuf's encoding. It leaves out unknown fields.
 func appendOTLP(dst, document []byte, message string, depth int) (out []byte, err *DecodeError) {
-	for list := rawbson.Content(document); len(list) > 0; {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(rawbson.Content(document)) {
 		f, known := otlpMessages[message][string(e.Name)]
 		if !known || e.Kind == bson.TypeNull {
 			continue
 		}
 		if e.Kind == bson.TypeArray {
 			i := 0
-			for elements := rawbson.Content(e.Value); len(elements) > 0 && err == nil; i++ {
-				var one rawbson.Element
-				elements = one.Cut(elements)
+			for one := range rawbson.All(rawbson.Content(e.Value)) {
 				if dst, err = f.append(dst, one, depth); err != nil {
 					err = err.within(strconv.Itoa(i))
+					break
 				}
+				i++
 			}
 		} else {
 			dst, err = f.append(dst, e, depth)
@@ -201,9 +199,7 @@ var otlpLists = []string{"resourceMetrics", "scopeMetrics", "metrics", "", "data
 func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 	out = make([]byte, 4, len(document))
 	data := dataOf(document)
-	for list := rawbson.Content(document); len(list) > 0; {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(rawbson.Content(document)) {
 		switch {
 		case otlpLists[level] == "" && string(e.Name) == data:
 			if picked, ok := pickPoint(e.Value, level+1, left); ok {
@@ -223,9 +219,7 @@ func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 
 // pickElement returns a list with only the element that has the data point.
 func pickElement(list []byte, level int, left *int) (out []byte, found bool) {
-	for elements := rawbson.Content(list); len(elements) > 0; {
-		var e rawbson.Element
-		elements = e.Cut(elements)
+	for e := range rawbson.All(rawbson.Content(list)) {
 		picked := e.Value
 		switch {
 		case e.Kind != bson.TypeEmbeddedDocument:
@@ -247,9 +241,7 @@ func pickElement(list []byte, level int, left *int) (out []byte, found bool) {
 
 // dataOf returns the name of the last data of a metric. If a metric has several, only the last is read.
 func dataOf(document []byte) (name string) {
-	for list := rawbson.Content(document); len(list) > 0; {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(rawbson.Content(document)) {
 		if f := otlpMessages["Metric"][string(e.Name)]; f.kind == inMessage && f.number > 0 && e.Kind == bson.TypeEmbeddedDocument {
 			name = string(e.Name)
 		}

@@ -159,9 +159,10 @@ type lookAround struct {
 
 // walk examines the fields of an event, and the fields of its objects as long as levels are left.
 func (l *lookAround) walk(list []byte, prefix string, levels int) {
-	for len(list) > 0 && l.left > 0 && len(l.likely) < maxNamed {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(list) {
+		if l.left == 0 || len(l.likely) == maxNamed {
+			return
+		}
 		l.left--
 		path := prefix + string(e.Name)
 		if !isNameable(e.Name) || len(path) > maxNamedBytes {
@@ -238,13 +239,8 @@ func arrayOn(object []byte, path string) string {
 
 // elementOf returns the element of a name in a document, and false if the document lacks it.
 func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
-	return elementIn(rawbson.Content(document), name)
-}
-
-// elementIn is elementOf for a list of elements.
-func elementIn(list []byte, name string) (e rawbson.Element, found bool) {
-	for len(list) > 0 {
-		if list = e.Cut(list); string(e.Name) == name {
+	for e := range rawbson.All(rawbson.Content(document)) {
+		if string(e.Name) == name {
 			return e, true
 		}
 	}

@@ -171,11 +171,9 @@ func (s *stages) unnest() *DecodeError {
 		case bson.TypeEmbeddedDocument:
 			s.elements = append(s.elements, listElement{*found, i, 0})
 		case bson.TypeArray:
-			at := 0
-			for list := rawbson.Content(found.Value); len(list) > 0; at++ {
-				var e rawbson.Element
-				list = e.Cut(list)
-				s.elements = append(s.elements, listElement{e, i, at})
+			first := len(s.elements)
+			for e := range rawbson.All(rawbson.Content(found.Value)) {
+				s.elements = append(s.elements, listElement{e, i, len(s.elements) - first})
 			}
 		default:
 			return newError(NotObject, s.listed[i].path, "%s is not a list, but EVENT_LIST=%s expects one: send a list of objects, or correct the setting",
@@ -261,9 +259,7 @@ func (s *stages) noObject(element *listElement) *DecodeError {
 // they stand before its own.
 func (s *stages) merge(element []byte) []byte {
 	s.members = s.members[:0]
-	for list := rawbson.Content(element); len(list) > 0; {
-		var e rawbson.Element
-		list = e.Cut(list)
+	for e := range rawbson.All(rawbson.Content(element)) {
 		s.members = append(s.members, e.Name)
 	}
 	if len(s.members) > fewNames {
