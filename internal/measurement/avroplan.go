@@ -23,19 +23,12 @@ type avroPlan struct {
 // avroStep says what becomes of the value at one place of the events.
 type avroStep struct {
 	*avroType
-	header   []byte // header of the field's BSON element
-	use      use
-	part     int          // index of the part of meta, or the rank of the time's path
+	planStep
+	header   []byte       // header of the field's BSON element
 	steps    []avroStep   // for the fields of a record into which paths lead
 	numbers  []avroNumber // for each of these fields
-	room     int          // the bytes that these fields take at most, if they are numbers
 	branches []avroStep   // for the branches of a union into which paths lead
-	isPlain  bool         // a field that no path leads into
-	isNormal bool         // for meta: values are encoded in their normal form
 	order    []int        // for meta: the indexes of the fields of a record of texts, in the order of their names
-	atTop    bool
-	isFields bool // the members of the object are stored
-	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
 }
 
 // avroNumber is what avroNumbers has to know about a field, in few bytes.
@@ -68,7 +61,7 @@ func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
 	if !d.takesPlans() {
 		return nil
 	}
-	p := &avroPlan{plan: newPlan(d)}
+	p := &avroPlan{plan: plan{draft: newDraft(d)}}
 	top, ok := d.options.avroStep(newTop(&d.paths), root, 1)
 	p.top = top
 	if !ok {
@@ -82,14 +75,13 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 	if o.TimeZone == "" {
 		t = t.withoutZone()
 	}
-	s = avroStep{avroType: t, header: p.header, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
-	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
+	s = avroStep{avroType: t, planStep: newPlanStep(p), header: p.header}
 	leadsOn := p.node != nil && p.node.role == through
 	switch {
 	case depth > maxDepth || p.reserved && (p.use == asField):
 		return s, false
 	case p.use == asMeta:
-		s.isNormal = t.isNormal(map[*avroType]bool{})
+		s.isNormal = t.encodesNormally(map[*avroType]bool{})
 		if t.kind == avroRecord && len(t.fields) <= mostMembers && !slices.ContainsFunc(t.fields, func(f avroField) bool { return f.kind != avroString }) {
 			s.order = make([]int, len(t.fields))
 			for i := range s.order {
@@ -130,9 +122,9 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 	return s, t.kind != avroMap && !(t.kind == avroArray && p.node.toPart) // an array is in the way of the path
 }
 
-// isNormal reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of
+// encodesNormally reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of
 // their names. Maps are never normal, because their names are not known in advance.
-func (t *avroType) isNormal(known map[*avroType]bool) bool {
+func (t *avroType) encodesNormally(known map[*avroType]bool) bool {
 	if normal, found := known[t]; found {
 		return normal // a record that contains itself counts as not normal
 	}
@@ -141,12 +133,12 @@ func (t *avroType) isNormal(known map[*avroType]bool) bool {
 	switch t.kind {
 	case avroRecord:
 		for i := range t.fields {
-			normal = normal && (i == 0 || bytes.Compare(t.fields[i-1].name(), t.fields[i].name()) < 0) && t.fields[i].isNormal(known)
+			normal = normal && (i == 0 || bytes.Compare(t.fields[i-1].name(), t.fields[i].name()) < 0) && t.fields[i].encodesNormally(known)
 		}
 	case avroUnion:
-		normal = !slices.ContainsFunc(t.branches, func(branch *avroType) bool { return !branch.isNormal(known) })
+		normal = !slices.ContainsFunc(t.branches, func(branch *avroType) bool { return !branch.encodesNormally(known) })
 	case avroArray:
-		normal = t.items.isNormal(known)
+		normal = t.items.encodesNormally(known)
 	case avroMap:
 		normal = false
 	}
@@ -154,21 +146,14 @@ func (t *avroType) isNormal(known map[*avroType]bool) bool {
 	return normal
 }
 
-// readAvroQuickly makes the result of the record's event. False means only that the slower reader must read the event.
-func (d *Decoder) readAvroQuickly() bool {
-	p := &d.avroPlan.plan
-	m := d.beginPlanned(p)
-	return m != nil && d.endPlanned(p, d.measureAvro(m))
-}
-
-// measureAvro reads the event, and sets the measurement.
-func (d *Decoder) measureAvro(m *Measurement) bool {
+// measureAvro reads the record's event, and adds its result.
+func (d *Decoder) measureAvro() bool {
 	p, r := d.avroPlan, &d.avro
 	r.begin(d.text, d.options.MaxBytes, d.localClock())
 	// Dropped values count differently here than in a document, so an event near the limit is left to avroReader.
 	r.limit /= 2
-	p.begin(d, p.top.isFields)
-	return d.avroValue(&p.top, 1) && r.at == len(r.text) && !r.isOdd && d.planned(&p.plan, r.out, m)
+	p.beginEvent(p.top.isFields)
+	return d.avroValue(&p.top, 1) && r.at == len(r.text) && !r.isOdd && d.finish(&p.draft, r.out, 0)
 }
 
 // avroValue reads the value of a step.
@@ -314,14 +299,8 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 			return false
 		}
 	}
-	if !isField {
-		return true
-	}
-	r.out = rawbson.EndDocument(r.out, start+len(s.header))
-	if p.taken > taken && len(r.out)-start == len(s.header)+rawbson.Empty {
-		r.out = r.out[:start] // it held nothing but values that were taken out
-	} else if s.atTop {
-		p.topCount++
+	if isField {
+		r.out = p.endObject(r.out, start, s.header, taken, s.atTop)
 	}
 	return true
 }

@@ -12,10 +12,9 @@ import (
 //
 // Its methods take and return indexes of the document. The index -1 means that the walker does not take the document.
 type bsonWalker struct {
+	backoff
 	d     *Decoder
 	names bsonNames
-	rest  int // how many of the next events it leaves to the slower path
-	lost  int // how many consecutive events it did not take
 
 	// The state of the event being walked:
 	document []byte
@@ -29,34 +28,26 @@ type bsonWalker struct {
 	arranged []byte // a buffer for sorted members
 }
 
-// mostLost bounds lost, and with it the rest of a bsonWalker or a plan. After a failure they rest for 2^lost-1 events.
-const mostLost = 8
-
 func newBSONWalker(d *Decoder) *bsonWalker {
 	w := &bsonWalker{d: d, names: bsonNames{options: &d.options}}
 	w.names.forget(&d.paths.event)
 	return w
 }
 
-// decode makes a measurement of the record. False means that the walker does not take the record. Such a walk costs time in vain,
-// so the walker rests longer the more consecutive events it does not take.
+// decode makes a measurement of an event. False means that the walker does not take the event.
 func (w *bsonWalker) decode(document []byte, m *Measurement) bool {
-	if w.rest > 0 {
-		w.rest--
+	if w.rests() {
 		return false
 	}
 	w.start = len(w.d.out)
-	if w.walk(document) && w.measure(m) {
-		w.lost = 0
-		return true
+	ok := w.walk(document) && w.measure(m)
+	if w.note(ok); !ok {
+		w.d.out = w.d.out[:w.start]
+		if w.names.unknown > patience {
+			w.names.forget(&w.d.paths.event)
+		}
 	}
-	w.d.out = w.d.out[:w.start]
-	w.rest = 1<<w.lost - 1
-	w.lost = min(w.lost+1, mostLost)
-	if w.names.unknown > patience {
-		w.names.forget(&w.d.paths.event)
-	}
-	return false
+	return ok
 }
 
 // walk goes through the event.

@@ -35,7 +35,7 @@
 //	schemarecord.go records in Avro and Protobuf
 //	avroschema.go   Avro's schemas, compiled; avro.go: Avro to BSON; avroplan.go: the usual events in one pass
 //	protoschema.go  Protobuf's messages, compiled; proto.go, protovalue.go: Protobuf to BSON; protoplan.go: the usual events in one pass
-//	plan.go         the common part of the plans of Avro and Protobuf
+//	draft.go        measurements in the making, which the readers in one pass fill; the common part of the plans of Avro and Protobuf
 //
 // # Why stages
 //

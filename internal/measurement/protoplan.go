@@ -21,17 +21,10 @@ type protoPlan struct {
 // protoStep says what becomes of a member at one place of the events.
 type protoStep struct {
 	*protoMember
-	use      use
-	part     int           // for meta, the index of its part; for the time, the rank of its path
-	steps    []protoStep   // for the members of a message into which paths lead
-	numbers  []protoNumber // for each of these members
-	room     int           // the bytes that these members take at most, if they are numbers
-	isPlain  bool          // a field that no path leads into
-	isNormal bool          // for meta: values can be written in their normal form
-	isTexts  bool          // for meta: the value is an object of texts
-	atTop    bool
-	isFields bool // the members of the object are stored
-	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
+	planStep
+	steps   []protoStep   // for the members of a message into which paths lead
+	numbers []protoNumber // for each of these members
+	isTexts bool          // for meta: the value is an object of texts
 }
 
 // protoNumber is what protoNumbers has to know about a member, in few bytes.
@@ -61,7 +54,7 @@ func newProtoPlan(d *Decoder, root *protoMember) *protoPlan {
 	if !d.takesPlans() {
 		return nil
 	}
-	p := &protoPlan{plan: newPlan(d)}
+	p := &protoPlan{plan: plan{draft: newDraft(d)}}
 	top, ok := d.options.protoStep(newTop(&d.paths), root, 1)
 	p.top = top
 	if !ok {
@@ -72,8 +65,7 @@ func newProtoPlan(d *Decoder, root *protoMember) *protoPlan {
 
 // protoStep plans for a member at a place. False means that the message alone does not tell what becomes of its values.
 func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, ok bool) {
-	s = protoStep{protoMember: m, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
-	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
+	s = protoStep{protoMember: m, planStep: newPlanStep(p)}
 	switch leadsOn := p.node != nil && p.node.role == through; {
 	case depth > maxDepth || p.reserved && p.use == asField:
 		return s, false
@@ -102,21 +94,14 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 	return s, true
 }
 
-// readProtoQuickly makes the result of the record's event. False means only that the slower reader must read the event.
-func (d *Decoder) readProtoQuickly() bool {
-	p := &d.protoPlan.plan
-	m := d.beginPlanned(p)
-	return m != nil && d.endPlanned(p, d.measureProto(m))
-}
-
-// measureProto reads the event, and sets the measurement.
-func (d *Decoder) measureProto(m *Measurement) bool {
+// measureProto reads the record's event, and adds its result.
+func (d *Decoder) measureProto() bool {
 	p, r := d.protoPlan, &d.proto
 	r.begin(d.text, d.options.MaxBytes)
 	// Dropped values count differently here than in a document, so an event near the limit is left to protoReader.
 	r.limit /= 2
-	p.begin(d, p.top.isFields)
-	return d.protoSteps(&p.top, 1, 1) && !r.isOdd && d.planned(&p.plan, r.out, m)
+	p.beginEvent(p.top.isFields)
+	return d.protoSteps(&p.top, 1, 1) && !r.isOdd && d.finish(&p.draft, r.out, 0)
 }
 
 // protoSteps reads a message into which paths lead. first is the index plus one of its first piece in spans.
@@ -239,12 +224,7 @@ func (d *Decoder) protoObject(s *protoStep, first int32, depth int) bool {
 	if !d.protoSteps(s, first, depth) {
 		return false
 	}
-	r.out = rawbson.EndDocument(r.out, start+len(s.header))
-	if p.taken > taken && len(r.out)-start == len(s.header)+rawbson.Empty {
-		r.out = r.out[:start] // it held nothing but values that were taken out
-	} else if s.atTop {
-		p.topCount++
-	}
+	r.out = p.endObject(r.out, start, s.header, taken, s.atTop)
 	return true
 }
 

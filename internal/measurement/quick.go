@@ -27,10 +27,6 @@ type quick struct {
 	extended bool
 	numbers  bool // texts may be numbers
 	noNulls  bool // fields that are null are left out
-	timed    bool // at least one path leads to the time
-	ranked   bool // several paths lead to the time
-	exact    bool // the time is kept in nanoseconds as well
-	given    bool // parts of meta come from the record itself
 
 	top     *place
 	places  int    // number of remembered places
@@ -39,12 +35,9 @@ type quick struct {
 	records int    // number of records since the places were last forgotten
 	event   uint64 // counts events, so that marks of earlier events need not be cleared
 
-	// The state of the current record:
-	text  []byte
-	metas []byte     // the values of meta of all its events
-	own   []metaSpan // the parts of meta that come from the record itself. Kind 0 means that the part comes from the events.
-
-	// The state of the current event:
+	// The state of the current record and event:
+	draft
+	text     []byte
 	out      []byte // the fields, behind the fields of earlier events
 	open     []opened
 	names    [][]byte // names of open objects in arrays and in meta
@@ -52,23 +45,15 @@ type quick struct {
 	starts   []int    // where the members of open objects in meta begin in metas
 	spare    []byte
 	members  []member
-	parts    []metaSpan
-	when     reading
-	hasTime  bool
-	rank     int  // rank of the path that led to the time. -1 means that none was found.
-	isStored bool // the object with the fields was seen
 	isDotted bool // a dotted name was seen
 	isOpaque bool // an object was skipped without comparing its names
-	taken    int  // how many values were taken out
-	topCount int  // fields at the top level
 }
 
 func newQuick(d *Decoder) quick {
 	return quick{
 		options: &d.options, paths: &d.paths, time: &d.time, nest: d.options.DottedNames == Nest,
-		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), parts: make([]metaSpan, len(d.paths.meta)),
-		own: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText, noNulls: d.options.Nulls == DropNulls,
-		ranked: len(d.paths.times) > 1, given: d.paths.ofRecord, timed: len(d.paths.times) > 0, exact: d.options.TimeExact != "",
+		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), draft: newDraft(d),
+		numbers: d.options.Numbers == NumbersInText, noNulls: d.options.Nulls == DropNulls,
 	}
 }
 
@@ -119,13 +104,8 @@ func (q *quick) clear() {
 	q.event++
 	q.open = append(q.open[:0], opened{place: q.top, start: -1})
 	q.names, q.starts = q.names[:0], q.starts[:0]
-	for i := range q.parts {
-		q.parts[i].kind = 0
-	}
-	if q.given {
-		copy(q.parts, q.own)
-	}
-	q.rank, q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = -1, false, q.top.fields, false, false, 0, 0
+	q.beginEvent(q.top.fields)
+	q.isDotted, q.isOpaque = false, false
 }
 
 // field appends a field that is not an object.
@@ -212,7 +192,7 @@ func (q *quick) other(p *place, i int) int {
 
 func (q *quick) readTime(p *place, i int) int {
 	text := q.text
-	if q.ranked {
+	if len(q.paths.times) > 1 {
 		if q.rank >= 0 && q.rank < p.part || text[i] == 'n' {
 			return q.skip(i, p.depth)
 		}
@@ -288,10 +268,8 @@ func (d *Decoder) decodeQuickly() bool {
 		return false
 	}
 	written := len(d.out)
-	q.text, q.metas, q.out = d.text, q.metas[:0], d.out
-	if q.given {
-		q.give(d.recordMeta)
-	}
+	q.text, q.out = d.text, d.out
+	q.beginRecord(d)
 	ok := d.readQuickly()
 	if d.out = q.out; ok {
 		q.missed = 0
@@ -300,15 +278,6 @@ func (d *Decoder) decodeQuickly() bool {
 	q.missed++
 	d.out, d.results = d.out[:written], d.results[:0]
 	return false
-}
-
-// give copies the parts of meta that come from the record itself.
-func (q *quick) give(parts []rawbson.Element) {
-	for i, e := range parts {
-		start := len(q.metas)
-		q.metas = append(q.metas, e.Value...)
-		q.own[i] = metaSpan{e.Kind, start, len(q.metas)}
-	}
 }
 
 // worthwhile reports whether to try the next record.
@@ -362,77 +331,17 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 	if i = q.read(i); i < 0 {
 		return unknown
 	}
-	fields := q.out[start:len(q.out):len(q.out)]
-	if !q.isStored || q.isDotted && q.isOpaque || 3*len(fields)+columnBytes*q.topCount > maxStoredBytes {
+	if q.isDotted && q.isOpaque || !d.finish(&q.draft, q.out[start:], part) {
 		return unknown
 	}
-	timestamp := d.record.Timestamp
-	if !q.timed {
-		q.when, q.hasTime, q.time.below = readingOf(timestamp), timestamp >= 0, 0
-	}
-	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
-		return unknown
-	}
-	if q.exact {
+	if d.time.exact {
 		var ok bool
-		if q.out, ok = d.options.appendExact(q.out, q.when.millis, q.time.below); !ok {
+		if q.out, ok = d.options.appendExact(q.out, q.when.millis, d.time.below); !ok {
 			return unknown
 		}
-		fields = q.out[start:len(q.out):len(q.out)]
-	}
-	if len(d.results) == cap(d.results) {
-		d.results = slices.Grow(d.results, 1)
-	}
-	d.results = d.results[:len(d.results)+1]
-	r := &d.results[len(d.results)-1]
-	r.Measurement.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
-	r.Measurement.Time, r.Measurement.Elements, r.Err = q.when.millis, fields, nil
-	if !d.quickMeta(&r.Measurement.Meta) {
-		return unknown
+		d.results[len(d.results)-1].Measurement.Elements = q.out[start:len(q.out):len(q.out)]
 	}
 	return i
-}
-
-// quickMeta sets the meta of the event that was read.
-func (d *Decoder) quickMeta(meta *bson.RawValue) bool {
-	switch d.options.MetaFrom {
-	case MetaFromNone:
-		*meta = bson.RawValue{}
-		return true
-	case MetaFromKey:
-		*meta = d.keyMeta
-		return true
-	}
-	q := &d.quick
-	var part metaSpan
-	if d.paths.joined {
-		part = q.joinMeta()
-	} else {
-		part = q.parts[0]
-	}
-	meta.Type, meta.Value = part.kind, q.metas[part.start:part.end:part.end]
-	return part.kind != 0 && part.end-part.start <= maxMetaBytes
-}
-
-// joinMeta makes an object of the parts of meta, which are in the order of their names. Kind 0 means that the event has no part.
-func (q *quick) joinMeta() metaSpan {
-	start := len(q.metas)
-	out := append(q.metas, 0, 0, 0, 0)
-	for i, part := range q.parts {
-		if part.kind == 0 && q.paths.indexed {
-			return metaSpan{}
-		}
-		if part.kind != 0 {
-			out = rawbson.AppendHeader(out, part.kind, q.paths.meta[i].name)
-			out = append(out, out[part.start:part.end]...)
-		}
-	}
-	q.metas = rawbson.EndDocument(out, start)
-	end := len(q.metas)
-	if end-start == rawbson.Empty {
-		return metaSpan{}
-	}
-	return metaSpan{bson.TypeEmbeddedDocument, start, end}
 }
 
 // drop drops the buffers that a large record enlarges.

@@ -18,12 +18,6 @@ type opened struct {
 	first int // for an object in meta, the index of its first member in names and starts
 }
 
-// metaSpan is the place of a value of meta in metas. Kind 0 means that the value was not seen.
-type metaSpan struct {
-	kind       bson.Type
-	start, end int
-}
-
 // begin begins an object.
 func (q *quick) begin(p *place) bool {
 	own := p
@@ -64,13 +58,8 @@ func (q *quick) end() bool {
 	if o.place.inMeta() {
 		return q.endMeta(o)
 	}
-	document := o.start + len(o.place.header)
-	q.out = rawbson.EndDocument(q.out, document)
-	if q.taken > o.taken && len(q.out)-document == rawbson.Empty {
-		q.out = q.out[:o.start] // it held nothing but values that were taken out
-		return true
-	}
-	return q.kept(o.place)
+	q.out = q.endObject(q.out, o.start, o.place.header, o.taken, o.place.atTop)
+	return len(q.out) == o.start || !o.place.reserved
 }
 
 // endMeta ends an object in meta.

@@ -51,7 +51,7 @@ func (d *Decoder) decodeAvro() *DecodeError {
 			return err
 		}
 	}
-	if d.avroPlan != nil && d.readAvroQuickly() {
+	if d.avroPlan != nil && d.readPlanned(&d.avroPlan.plan, d.measureAvro) {
 		return nil
 	}
 	event, err := d.avroEvent(&d.avro, d.text)
@@ -130,7 +130,7 @@ func (d *Decoder) decodeProto() *DecodeError {
 			return err
 		}
 	}
-	if d.protoPlan != nil && d.readProtoQuickly() {
+	if d.protoPlan != nil && d.readPlanned(&d.protoPlan.plan, d.measureProto) {
 		return nil
 	}
 	d.proto.begin(d.text, d.options.MaxBytes)
