@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"waterwheel/internal/timeseries/rawbson"
 )
@@ -82,7 +83,7 @@ func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
 			return 0, r.wrong("a number of 4 bytes")
 		}
 		single := math.Float32frombits(binary.LittleEndian.Uint32(r.text[r.at:]))
-		r.out = binary.LittleEndian.AppendUint64(r.out, math.Float64bits(float64(single)))
+		r.out = appendDouble(r.out, float64(single))
 		r.at += 4
 	case avroDouble:
 		if len(r.text)-r.at < 8 {
@@ -140,8 +141,7 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	if t.kind == avroUUID {
 		subtype = bson.TypeBinaryUUID
 	}
-	r.out = append(binary.LittleEndian.AppendUint32(r.out, uint32(len(value))), subtype)
-	r.out = append(r.out, value...)
+	r.out = appendBinary(r.out, subtype, value)
 	return bson.TypeBinary, nil
 }
 
@@ -180,14 +180,14 @@ func (r *avroReader) long() (int64, bool) {
 	if r.at < len(r.text) && r.text[r.at] < 0x80 {
 		bits := uint64(r.text[r.at])
 		r.at++
-		return int64(bits>>1) ^ -int64(bits&1), true
+		return protowire.DecodeZigZag(bits), true
 	}
-	bits, n := binary.Uvarint(r.text[r.at:])
+	value, n := binary.Varint(r.text[r.at:])
 	if n <= 0 {
 		return 0, false
 	}
 	r.at += n
-	return int64(bits>>1) ^ -int64(bits&1), true
+	return value, true
 }
 
 // int reads a zigzag integer of 32 bits, with at most five bytes.
@@ -197,7 +197,7 @@ func (r *avroReader) int() (int32, bool) {
 		return 0, false
 	}
 	r.at += n
-	return int32(uint32(bits)>>1) ^ -int32(bits&1), true
+	return int32(protowire.DecodeZigZag(bits)), true
 }
 
 // bytes reads the bytes of a value of a bytes or fixed kind, without copying them.

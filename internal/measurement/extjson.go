@@ -72,7 +72,7 @@ func unwrapFields(dst []byte, a, b rawbson.Element) (kind bson.Type, out []byte,
 		case [2]string{"$code", "$scope"}:
 			return appendCodeWithScope(dst, a, b)
 		case [2]string{"$binary", "$type"}: // Extended JSON 1
-			return appendBinary(dst, a, b)
+			return appendWrittenBinary(dst, a, b)
 		}
 		return 0, dst, true
 	}
@@ -82,7 +82,10 @@ func unwrapFields(dst []byte, a, b rawbson.Element) (kind bson.Type, out []byte,
 	case "$date":
 		return appendDate(dst, a)
 	case "$oid":
-		return appendObjectID(dst, a)
+		if a.Kind != bson.TypeString {
+			return 0, dst, false
+		}
+		return appendObjectID(dst, rawbson.Text(a.Value))
 	case "$uuid":
 		return appendUUID(dst, a)
 	case "$symbol":
@@ -90,7 +93,7 @@ func unwrapFields(dst []byte, a, b rawbson.Element) (kind bson.Type, out []byte,
 	case "$code":
 		return bson.TypeJavaScript, append(dst, a.Value...), a.Kind == bson.TypeString
 	case "$binary":
-		return appendPair(dst, a, [2]string{"base64", "subType"}, appendBinary)
+		return appendPair(dst, a, [2]string{"base64", "subType"}, appendWrittenBinary)
 	case "$regularExpression":
 		return appendPair(dst, a, [2]string{"options", "pattern"}, appendRegex)
 	case "$timestamp":
@@ -141,8 +144,8 @@ func appendDate(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 	return bson.TypeDateTime, binary.LittleEndian.AppendUint64(dst, uint64(millis)), ok
 }
 
-// The functions of this file append a value of a type that Extended JSON writes in strings. They return false if the strings are
-// malformed. The appended bytes are then invalid.
+// The functions below append a value of a type that Extended JSON writes in strings. They return false if the strings are malformed.
+// The appended bytes are then invalid.
 
 const (
 	binaryOld  = 0x02 // repeats its length in the value
@@ -158,18 +161,30 @@ func appendWrittenNumber(dst []byte, e rawbson.Element) (bson.Type, []byte, bool
 	if e.Kind != bson.TypeString || len(e.Value) > longest {
 		return 0, dst, false
 	}
-	text := rawbson.Text(e.Value)
-	switch string(e.Name) {
+	if string(e.Name) == "$numberDecimal" {
+		return appendWrittenDecimal(dst, rawbson.Text(e.Value))
+	}
+	kind, bits, ok := parseWrittenNumber(e.Name, rawbson.Text(e.Value))
+	return kind, appendScanned(dst, kind, bits), ok
+}
+
+// parseWrittenNumber returns the type and the bits of a number that is no decimal. name names its type.
+func parseWrittenNumber(name, text []byte) (kind bson.Type, bits uint64, ok bool) {
+	switch string(name) {
 	case "$numberInt":
 		n, ok := parseWrittenInteger(text)
-		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), ok && n == int64(int32(n))
+		return bson.TypeInt32, uint64(n), ok && n == int64(int32(n))
 	case "$numberLong":
 		n, ok := parseWrittenInteger(text)
-		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), ok
+		return bson.TypeInt64, uint64(n), ok
 	case "$numberDouble":
-		bits, ok := parseWrittenDouble(text)
-		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, bits), ok
+		bits, ok = parseWrittenDouble(text)
+		return bson.TypeDouble, bits, ok
 	}
+	return 0, 0, false
+}
+
+func appendWrittenDecimal(dst, text []byte) (bson.Type, []byte, bool) {
 	d, err := bson.ParseDecimal128(string(text))
 	high, low := d.GetBytes()
 	dst = binary.LittleEndian.AppendUint64(dst, low)
@@ -207,12 +222,12 @@ func parseWrittenDouble(text []byte) (bits uint64, ok bool) {
 	return math.Float64bits(f), err == nil
 }
 
-func appendObjectID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
+func appendObjectID(dst, text []byte) (bson.Type, []byte, bool) {
 	var id bson.ObjectID
-	if e.Kind != bson.TypeString || len(rawbson.Text(e.Value)) != hex.EncodedLen(len(id)) {
+	if len(text) != hex.EncodedLen(len(id)) {
 		return 0, dst, false
 	}
-	_, err := hex.Decode(id[:], rawbson.Text(e.Value))
+	_, err := hex.Decode(id[:], text)
 	return bson.TypeObjectID, append(dst, id[:]...), err == nil
 }
 
@@ -226,12 +241,11 @@ func appendUUID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 		return 0, dst, false
 	}
 	uuid, err := hex.DecodeString(string(bytes.ReplaceAll(text, []byte("-"), nil)))
-	dst = append(dst, byte(len(uuid)), 0, 0, 0, binaryUUID)
-	return bson.TypeBinary, append(dst, uuid...), err == nil && len(uuid) == 16
+	return bson.TypeBinary, appendBinary(dst, binaryUUID, uuid), err == nil && len(uuid) == 16
 }
 
-// appendBinary reads base64 and the subtype in hexadecimal.
-func appendBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []byte, bool) {
+// appendWrittenBinary reads base64 and the subtype in hexadecimal.
+func appendWrittenBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []byte, bool) {
 	if content.Kind != bson.TypeString || subtype.Kind != bson.TypeString {
 		return 0, dst, false
 	}
@@ -240,17 +254,11 @@ func appendBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []by
 		return 0, dst, false
 	}
 	text := rawbson.Text(content.Value)
-	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
-	n, err := base64.StdEncoding.Decode(data, text)
+	data, err := base64.StdEncoding.AppendDecode(nil, text)
 	if kind == binaryOld {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(n+4))
-		dst = append(dst, binaryOld)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-	} else {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-		dst = append(dst, byte(kind))
+		data = append(binary.LittleEndian.AppendUint32(nil, uint32(len(data))), data...)
 	}
-	return bson.TypeBinary, append(dst, data[:n]...), err == nil
+	return bson.TypeBinary, appendBinary(dst, byte(kind), data), err == nil
 }
 
 // appendRegex sorts the options, as BSON requires.

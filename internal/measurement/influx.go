@@ -255,20 +255,15 @@ func (l *lineReader) value() (bson.Type, *DecodeError) {
 		l.i = end + 1
 	case lineClasses[c]&endsKey == 0:
 		return l.word()
-	case kind == bson.TypeInt32:
-		value, kind = math.Float64bits(float64(int32(value))), bson.TypeDouble
-		l.i = end
-	case kind == bson.TypeInt64:
-		value, kind = math.Float64bits(float64(int64(value))), bson.TypeDouble
-		l.i = end
 	default:
-		l.i = end
+		if l.i = end; kind == bson.TypeInt32 {
+			value = uint64(int32(value))
+		}
+		if kind != bson.TypeDouble {
+			value, kind = math.Float64bits(float64(int64(value))), bson.TypeDouble
+		}
 	}
-	if kind == bson.TypeInt32 {
-		l.out = binary.LittleEndian.AppendUint32(l.out, uint32(value))
-	} else {
-		l.out = binary.LittleEndian.AppendUint64(l.out, value)
-	}
+	l.out = appendScanned(l.out, kind, value)
 	return kind, nil
 }
 
@@ -319,8 +314,8 @@ func (l *lineReader) word() (bson.Type, *DecodeError) {
 	}
 }
 
-// number appends a number. An unsigned number beyond 63 bits becomes a double, as in JSON.
-func (l *lineReader) number(word []byte) (bson.Type, *DecodeError) {
+// number appends a number.
+func (l *lineReader) number(word []byte) (kind bson.Type, _ *DecodeError) {
 	last := len(word) - 1
 	if bytes.ContainsFunc(word[:last], func(c rune) bool { return c-'0' > 9 && !strings.ContainsRune("+-.eE", c) || c < 0 }) {
 		return 0, l.noValue(word)
@@ -330,23 +325,21 @@ func (l *lineReader) number(word []byte) (bson.Type, *DecodeError) {
 	case 'i':
 		var value int64
 		if value, err = strconv.ParseInt(text, 10, 64); err == nil {
-			return l.appendInteger(value), nil
+			kind, l.out = appendInteger(l.out, value)
 		}
 	case 'u':
 		var value uint64
-		if value, err = strconv.ParseUint(text, 10, 64); err == nil && value <= math.MaxInt64 {
-			return l.appendInteger(int64(value)), nil
-		}
-		if err == nil {
-			l.out = binary.LittleEndian.AppendUint64(l.out, math.Float64bits(float64(value)))
-			return bson.TypeDouble, nil
+		if value, err = strconv.ParseUint(text, 10, 64); err == nil {
+			kind, l.out = appendUnsigned(l.out, value)
 		}
 	default:
 		var value float64
 		if value, err = strconv.ParseFloat(string(word), 64); err == nil {
-			l.out = binary.LittleEndian.AppendUint64(l.out, math.Float64bits(value))
-			return bson.TypeDouble, nil
+			kind, l.out = bson.TypeDouble, appendDouble(l.out, value)
 		}
+	}
+	if err == nil {
+		return kind, nil
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		return 0, newError(BadNumber, "", "%s is a number that does not fit into 64 bits: send another number, or leave the field out", quoteText(word))
@@ -356,15 +349,6 @@ func (l *lineReader) number(word []byte) (bson.Type, *DecodeError) {
 
 func (l *lineReader) noValue(word []byte) *DecodeError {
 	return newError(NotInflux, "", "%s is not a value: write a number, a number followed by i or u, true or false, or a string in quotes", quoteText(word))
-}
-
-func (l *lineReader) appendInteger(value int64) bson.Type {
-	if value == int64(int32(value)) {
-		l.out = binary.LittleEndian.AppendUint32(l.out, uint32(value))
-		return bson.TypeInt32
-	}
-	l.out = binary.LittleEndian.AppendUint64(l.out, uint64(value))
-	return bson.TypeInt64
 }
 
 // time reads the time of the line and moves behind the line's end. Kind 0 means that the line has no time.

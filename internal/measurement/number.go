@@ -20,10 +20,8 @@ import (
 func appendNumber(dst, text []byte) (bson.Type, []byte, bool) {
 	d := parseDecimal(text)
 	if n, ok := d.integer(); ok {
-		if n == int64(int32(n)) {
-			return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), true
-		}
-		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), true
+		kind, out := appendInteger(dst, n)
+		return kind, out, true
 	}
 	f, ok := d.float()
 	if !ok {
@@ -94,6 +92,35 @@ var powersOfTen = [...]float64{
 
 func appendDouble(dst []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+}
+
+// appendInteger appends an integer as an int32 if it fits, else as an int64.
+func appendInteger(dst []byte, n int64) (bson.Type, []byte) {
+	if n == int64(int32(n)) {
+		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n))
+	}
+	return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n))
+}
+
+// appendUnsigned is appendInteger for an unsigned integer. An integer beyond 63 bits becomes a double, as in JSON.
+func appendUnsigned(dst []byte, n uint64) (bson.Type, []byte) {
+	if n > math.MaxInt64 {
+		return bson.TypeDouble, appendDouble(dst, float64(n))
+	}
+	return appendInteger(dst, int64(n))
+}
+
+// appendScanned appends a number, given as its type and its bits.
+func appendScanned(dst []byte, kind bson.Type, bits uint64) []byte {
+	if kind == bson.TypeInt32 {
+		return binary.LittleEndian.AppendUint32(dst, uint32(bits))
+	}
+	return binary.LittleEndian.AppendUint64(dst, bits)
+}
+
+// appendBinary appends bytes with a subtype, which is not the old one.
+func appendBinary(dst []byte, subtype byte, data []byte) []byte {
+	return append(append(binary.LittleEndian.AppendUint32(dst, uint32(len(data))), subtype), data...)
 }
 
 // Numbers says how the numbers of events are written.

@@ -2,7 +2,6 @@ package measurement
 
 import (
 	"encoding/binary"
-	"math"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -53,33 +52,16 @@ func (e *otlpEvent) double(name string, value uint64) {
 
 // integer appends an element that is an integer, with the BSON type that the integer has in JSON.
 func (e *otlpEvent) integer(name string, value int64) {
-	start := len(e.out)
-	e.out = rawbson.AppendHeader(e.out, bson.TypeInt64, name)
-	e.out[start] = byte(e.integerValue(value))
+	kind, out := appendInteger(rawbson.AppendHeader(e.out, 0, name), value)
+	out[len(e.out)] = byte(kind)
+	e.out = out
 }
 
-func (e *otlpEvent) integerValue(value int64) bson.Type {
-	if value == int64(int32(value)) {
-		e.out = binary.LittleEndian.AppendUint32(e.out, uint32(value))
-		return bson.TypeInt32
-	}
-	e.out = binary.LittleEndian.AppendUint64(e.out, uint64(value))
-	return bson.TypeInt64
-}
-
-// count appends an element that is a count. A count beyond 63 bits becomes a double, as in JSON.
+// count appends an element that is a count.
 func (e *otlpEvent) count(name string, value uint64) {
-	start := len(e.out)
-	e.out = rawbson.AppendHeader(e.out, bson.TypeDouble, name)
-	e.out[start] = byte(e.countValue(value))
-}
-
-func (e *otlpEvent) countValue(value uint64) bson.Type {
-	if value <= math.MaxInt64 {
-		return e.integerValue(int64(value))
-	}
-	e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(float64(value)))
-	return bson.TypeDouble
+	kind, out := appendUnsigned(rawbson.AppendHeader(e.out, 0, name), value)
+	out[len(e.out)] = byte(kind)
+	e.out = out
 }
 
 // open begins an object or array, and returns the index of its start.
@@ -219,7 +201,7 @@ func (e *otlpEvent) name(key []byte) *DecodeError {
 }
 
 // anyValue appends the value of an attribute. The value is null if the attribute has none.
-func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError) {
+func (e *otlpEvent) anyValue(message []byte, depth int) (kind bson.Type, _ *DecodeError) {
 	const stringValue, boolValue, intValue, doubleValue, arrayValue, listValue, bytesValue = 1, 2, 3, 4, 5, 6, 7
 	var f, last protoField
 	if last.cutShort(message) == len(message) && last.number == stringValue && last.kind == protowire.BytesType {
@@ -251,13 +233,13 @@ func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError
 		}
 		return bson.TypeBoolean, nil
 	case intValue:
-		return e.integerValue(int64(last.value)), nil
+		kind, e.out = appendInteger(e.out, int64(last.value))
+		return kind, nil
 	case doubleValue:
 		e.out = binary.LittleEndian.AppendUint64(e.out, last.value)
 		return bson.TypeDouble, nil
 	case bytesValue:
-		e.out = append(binary.LittleEndian.AppendUint32(e.out, uint32(len(last.bytes))), bson.TypeBinaryGeneric)
-		e.out = append(e.out, last.bytes...)
+		e.out = appendBinary(e.out, bson.TypeBinaryGeneric, last.bytes)
 		return bson.TypeBinary, nil
 	case arrayValue:
 		e.isOdd = true

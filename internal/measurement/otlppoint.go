@@ -188,13 +188,12 @@ func (e *otlpEvent) values(message []byte, l *otlpLayout, v *otlpValues) *Decode
 
 // buckets appends the bounds and counts of a histogram.
 func (e *otlpEvent) buckets(message []byte, l *otlpLayout) *DecodeError {
-	if err := e.list("bounds", message, l.bounds, protowire.Fixed64Type, func(value uint64) bson.Type {
-		e.out = binary.LittleEndian.AppendUint64(e.out, value)
-		return bson.TypeDouble
+	if err := e.list("bounds", message, l.bounds, protowire.Fixed64Type, func(dst []byte, bits uint64) (bson.Type, []byte) {
+		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, bits)
 	}); err != nil {
 		return err
 	}
-	return e.list("counts", message, l.counts, protowire.Fixed64Type, e.countValue)
+	return e.list("counts", message, l.counts, protowire.Fixed64Type, appendUnsigned)
 }
 
 // exponents appends the scale and the buckets of an exponential histogram.
@@ -225,20 +224,19 @@ func (e *otlpEvent) offsetBuckets(name string, message []byte) *DecodeError {
 	start := e.open(bson.TypeEmbeddedDocument, name)
 	e.integer("offset", int64(int32(protowire.DecodeZigZag(offset&math.MaxUint32))))
 	if err == nil {
-		err = e.list("counts", message, countsField, protowire.VarintType, e.countValue)
+		err = e.list("counts", message, countsField, protowire.VarintType, appendUnsigned)
 	}
 	e.end(start)
 	return err
 }
 
 // list appends the numbers of a repeated field, packed or not. It appends nothing if there are none.
-func (e *otlpEvent) list(name string, message []byte, number protowire.Number, kind protowire.Type, value func(uint64) bson.Type) *DecodeError {
+func (e *otlpEvent) list(name string, message []byte, number protowire.Number, kind protowire.Type, appendValue func(dst []byte, value uint64) (bson.Type, []byte)) *DecodeError {
 	start, n := e.open(bson.TypeArray, name), 0
 	element := func(number uint64) {
-		at := len(e.out)
-		e.out = rawbson.AppendIndexHeader(e.out, bson.TypeNull, n)
-		e.out[at] = byte(value(number))
-		n++
+		kind, out := appendValue(rawbson.AppendIndexHeader(e.out, 0, n), number)
+		out[len(e.out)] = byte(kind)
+		e.out, n = out, n+1
 	}
 	err := eachField(message, func(f protoField) *DecodeError {
 		switch {

@@ -34,9 +34,7 @@ func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, 
 		r.out = rawbson.AppendString(r.out, text)
 		return bson.TypeString, nil
 	case protoBytes:
-		data := r.at(s.value)
-		r.out = append(binary.LittleEndian.AppendUint32(r.out, uint32(len(data))), bson.TypeBinaryGeneric)
-		r.out = append(r.out, data...)
+		r.out = appendBinary(r.out, bson.TypeBinaryGeneric, r.at(s.value))
 		return bson.TypeBinary, nil
 	case protoObject:
 		return bson.TypeEmbeddedDocument, r.object(m.message, s.first, depth)
@@ -48,7 +46,7 @@ func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, 
 		return bson.TypeDateTime, err
 	case protoDuration:
 		seconds, nanos, err := r.time(m.message, s.first, depth)
-		r.out = binary.LittleEndian.AppendUint64(r.out, math.Float64bits(float64(seconds)+float64(nanos)/1e9))
+		r.out = appendDouble(r.out, float64(seconds)+float64(nanos)/1e9)
 		return bson.TypeDouble, err
 	case protoDecimal:
 		return r.decimal(m.message, s.first, depth)

@@ -1,11 +1,6 @@
 package measurement
 
-import (
-	"encoding/binary"
-	"encoding/hex"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-)
+import "go.mongodb.org/mongo-driver/v2/bson"
 
 // The quick reader reads numbers, dates and object ids in Extended JSON. Other values that are written as objects are rare.
 
@@ -24,13 +19,10 @@ func (q *quick) wraps(i int) bool {
 // appendWrapped appends the value for which the object at i stands. depth is the object's depth.
 func (q *quick) appendWrapped(out []byte, i, depth int) ([]byte, bson.Type, int) {
 	value, kind, end := q.wrappedNumber(i, depth)
-	switch {
-	case end < 0:
+	if end < 0 {
 		return q.appendWrappedText(out, i, depth)
-	case kind == bson.TypeInt32:
-		return binary.LittleEndian.AppendUint32(out, uint32(value)), kind, end
 	}
-	return binary.LittleEndian.AppendUint64(out, value), kind, end
+	return appendScanned(out, kind, value), kind, end
 }
 
 // wrappedNumber reads an int32, an int64, the bits of a double, or the milliseconds of a date.
@@ -47,20 +39,7 @@ func (q *quick) wrappedNumber(i, depth int) (value uint64, kind bson.Type, end i
 	if end < 0 || len(text) > longestWritten {
 		return 0, 0, unknown
 	}
-	ok := false
-	switch string(name) {
-	case "$numberInt":
-		var n int64
-		n, ok = parseWrittenInteger(text)
-		value, kind, ok = uint64(n), bson.TypeInt32, ok && n == int64(int32(n))
-	case "$numberLong":
-		var n int64
-		n, ok = parseWrittenInteger(text)
-		value, kind = uint64(n), bson.TypeInt64
-	case "$numberDouble":
-		value, ok = parseWrittenDouble(text)
-		kind = bson.TypeDouble
-	}
+	kind, value, ok := parseWrittenNumber(name, text)
 	if !ok {
 		return 0, 0, unknown
 	}
@@ -77,26 +56,18 @@ func (q *quick) appendWrappedText(out []byte, i, depth int) ([]byte, bson.Type, 
 	if end < 0 {
 		return out, 0, unknown
 	}
-	switch string(name) {
-	case "$oid":
-		var id bson.ObjectID
-		if len(text) != hex.EncodedLen(len(id)) {
-			return out, 0, unknown
-		}
-		if _, err := hex.Decode(id[:], text); err != nil {
-			return out, 0, unknown
-		}
-		return append(out, id[:]...), bson.TypeObjectID, q.endWrapper(end)
-	case "$numberDecimal":
-		d, err := bson.ParseDecimal128(string(text[:min(len(text), longestWritten+1)]))
-		if err != nil || len(text) > longestWritten {
-			return out, 0, unknown
-		}
-		high, low := d.GetBytes()
-		out = binary.LittleEndian.AppendUint64(out, low)
-		return binary.LittleEndian.AppendUint64(out, high), bson.TypeDecimal128, q.endWrapper(end)
+	var kind bson.Type
+	ok := false
+	switch {
+	case string(name) == "$oid":
+		kind, out, ok = appendObjectID(out, text)
+	case string(name) == "$numberDecimal" && len(text) <= longestWritten:
+		kind, out, ok = appendWrittenDecimal(out, text)
 	}
-	return out, 0, unknown
+	if !ok {
+		return out, 0, unknown
+	}
+	return out, kind, q.endWrapper(end)
 }
 
 // wrapper reads the brace and the name at the start of the object at i, up to the value.

@@ -103,10 +103,7 @@ func (q *quick) appendValue(out []byte, i, depth int, normal bool) ([]byte, bson
 		return out, bson.TypeString, i
 	case c-'0' <= 9 || c == '-':
 		value, kind, end := scanNumber(q.text, i)
-		if kind == bson.TypeInt32 {
-			return binary.LittleEndian.AppendUint32(out, uint32(value)), kind, end
-		}
-		return binary.LittleEndian.AppendUint64(out, value), kind, end
+		return appendScanned(out, kind, value), kind, end
 	case c == '[':
 		out, i = q.appendArray(out, i, depth, normal)
 		return out, bson.TypeArray, i
