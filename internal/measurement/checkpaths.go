@@ -23,40 +23,52 @@ func (s setPath) wrong(format string, args ...any) *SettingError {
 	return &SettingError{s.setting, s.text, fmt.Sprintf(format, args...)}
 }
 
+// settingErrors collects the errors of settings, at most one per setting.
+type settingErrors []*SettingError
+
+// report adds an error, unless it is nil or its setting has one.
+func (w *settingErrors) report(err *SettingError) {
+	if err != nil && !slices.ContainsFunc(*w, func(other *SettingError) bool { return other.Setting == err.Setting }) {
+		*w = append(*w, err)
+	}
+}
+
+func (w *settingErrors) add(setting, value, text string) {
+	w.report(&SettingError{setting, value, text})
+}
+
+// overlaps reports the overlaps of a path with others.
+func (w *settingErrors) overlaps(path setPath, others []setPath) {
+	for _, other := range others {
+		w.report(overlap(path, other))
+	}
+}
+
 // CheckPaths returns why the paths of the options cannot be taken out of one event, with at most one error per setting. Nil means
 // that they can.
-func (o Options) CheckPaths() (wrong []*SettingError) {
+func (o Options) CheckPaths() []*SettingError {
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
-	told := map[string]bool{}
-	report := func(errs ...*SettingError) {
-		for _, err := range errs {
-			if err != nil && !told[err.Setting] {
-				told[err.Setting] = true
-				wrong = append(wrong, err)
-			}
-		}
-	}
-	report(o.checkWritten()...)
-	if len(wrong) > 0 {
+	var wrong settingErrors
+	if o.checkWritten(&wrong); len(wrong) > 0 {
 		return wrong
 	}
 	leaves := o.leaves()
 	for i := range leaves {
-		report(o.checkPlace(&leaves[i]))
-		for j := range i {
-			report(overlap(leaves[i], leaves[j]))
-		}
+		wrong.report(o.checkPlace(&leaves[i]))
+		wrong.overlaps(leaves[i], leaves[:i])
 	}
-	report(o.checkNames()...)
-	report(o.checkStages()...)
+	o.checkNames(&wrong)
+	o.checkStages(&wrong)
 	return wrong
 }
 
 // checkWritten checks each path by itself.
-func (o *Options) checkWritten() (wrong []*SettingError) {
+func (o *Options) checkWritten(wrong *settingErrors) {
 	written := func(setting, text, path string) {
-		if err := o.checkInList(setting, text, path); err != nil {
-			wrong = append(wrong, err)
+		// The elements of a list are events of their own, in which a path through the list leads nowhere, unless each has an object with
+		// the name of the list. Paths of other settings make dead letters.
+		if advice := o.elementAdvice(o.absolute(path)); ofMissing[setting] && advice != "" {
+			wrong.add(setting, text, "leads nowhere"+advice)
 			return
 		}
 		if o.Root != "" && path != "" {
@@ -83,7 +95,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 			err = errors.New("must name one field, but has a comma: " + several)
 		}
 		if err != nil {
-			wrong = append(wrong, &SettingError{setting, text, err.Error()})
+			wrong.add(setting, text, err.Error())
 		}
 	}
 	if o.TimeField != "" {
@@ -94,7 +106,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	written(settingRoot, o.Root, o.Root)
 	written(settingFields, o.Fields, o.Fields)
 	if o.Root != "" && strings.HasPrefix(o.Fields, "/") {
-		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + ": write the path relative to EVENT_ROOT, without the slash"})
+		wrong.add(settingFields, o.Fields, "must lie in EVENT_ROOT="+o.Root+": write the path relative to EVENT_ROOT, without the slash")
 	}
 	if len(o.MetaFields) == 0 && o.MetaFrom == MetaFromValue {
 		written(settingMeta, o.MetaField, o.MetaField)
@@ -102,31 +114,21 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	for _, text := range o.MetaFields {
 		_, path := splitPart(text)
 		if path == "" {
-			wrong = append(wrong, &SettingError{settingMetas, text, "names no path: write name=path, or a path"})
+			wrong.add(settingMetas, text, "names no path: write name=path, or a path")
 		}
 		written(settingMetas, text, path)
 	}
 	for _, path := range o.Drop {
 		if path == "" {
-			wrong = append(wrong, &SettingError{settingDrop, path, "has an empty path"})
+			wrong.add(settingDrop, path, "has an empty path")
 		}
 		written(settingDrop, path, path)
 	}
 	o.writtenStages(written)
-	return wrong
 }
 
 // ofMissing holds the settings whose paths may meet nothing in all events without a dead letter.
 var ofMissing = map[string]bool{settingSkip: true, settingParse: true, settingDrop: true, settingRename: true}
-
-// checkInList refuses a path of ofMissing through a list of EVENT_LIST. The elements are events of their own, in which the path
-// leads nowhere, unless each has an object with the name of the list. Paths of other settings make dead letters.
-func (o *Options) checkInList(setting, text, path string) *SettingError {
-	if advice := o.elementAdvice(o.absolute(path)); ofMissing[setting] && advice != "" {
-		return &SettingError{setting, text, "leads nowhere" + advice}
-	}
-	return nil
-}
 
 // elementAdvice continues a sentence about a path that leads nowhere, if the path leads through a list of EVENT_LIST. The path
 // begins at the event's top. If EVENT_FIELDS leads through the list, the elements have an object with its name.
@@ -253,24 +255,23 @@ func overlap(a, b setPath) *SettingError {
 }
 
 // checkNames checks the names of the parts of meta.
-func (o *Options) checkNames() (wrong []*SettingError) {
+func (o *Options) checkNames(wrong *settingErrors) {
 	if len(o.MetaFields) == 0 {
-		return nil
+		return
 	}
 	named := map[string]metaPart{}
 	for _, part := range o.metaParts() {
 		if !validName(part.name) {
-			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("gives a part of meta the name %q: "+
-				"a name must not be empty, begin with $, or contain a dot or NUL", part.name)})
+			wrong.add(settingMetas, part.text, fmt.Sprintf("gives a part of meta the name %q: "+
+				"a name must not be empty, begin with $, or contain a dot or NUL", part.name))
 		}
 		if other, twice := named[part.name]; twice {
 			_, path := splitPart(part.text)
-			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("has the same name (%s) in meta as %s: "+
-				"give one of them another name, such as other=%s", part.name, other.text, path)})
+			wrong.add(settingMetas, part.text, fmt.Sprintf("has the same name (%s) in meta as %s: "+
+				"give one of them another name, such as other=%s", part.name, other.text, path))
 		}
 		named[part.name] = part
 	}
-	return wrong
 }
 
 // CheckPath returns why a dotted path leads to no field. Nil means that it may lead to one, or that the path is empty. The
@@ -337,76 +338,65 @@ func orNowhere(path string) string {
 	return path
 }
 
-// checkStages returns why the stages cannot do what they are told, with at most one error per setting.
-func (o *Options) checkStages() (wrong []*SettingError) {
+// checkStages reports why the stages cannot do what they are told.
+func (o *Options) checkStages(wrong *settingErrors) {
 	for _, text := range o.Skip {
 		if _, err := parseCondition(text); err != nil {
-			wrong = append(wrong, &SettingError{settingSkip, text, err.Error()})
+			wrong.add(settingSkip, text, err.Error())
 		}
 	}
 	for _, text := range o.Rename {
 		if err := checkRename(text); err != nil {
-			wrong = append(wrong, &SettingError{settingRename, text, err.Error()})
+			wrong.add(settingRename, text, err.Error())
 		}
 	}
 	switch {
 	case o.FieldName != "" && o.FieldValue == "":
-		wrong = append(wrong, &SettingError{settingName, o.FieldName, "leads to the name of a value, but EVENT_FIELD_VALUE is not set: set it to the path of the value"})
+		wrong.add(settingName, o.FieldName, "leads to the name of a value, but EVENT_FIELD_VALUE is not set: set it to the path of the value")
 	case o.FieldName == "" && o.FieldValue != "":
-		wrong = append(wrong, &SettingError{settingValue, o.FieldValue, "leads to a value, but EVENT_FIELD_NAME is not set: set it to the path of the value's name"})
+		wrong.add(settingValue, o.FieldValue, "leads to a value, but EVENT_FIELD_NAME is not set: set it to the path of the value's name")
 	}
-	wrong = append(wrong, o.checkLists()...)
-	return append(wrong, o.checkRenames()...)
+	o.checkLists(wrong)
+	o.checkRenames(wrong)
 }
 
 // checkLists refuses lists in lists. It also refuses a root whose path leads through a list, because a root begins at the top of
 // each element.
-func (o *Options) checkLists() (wrong []*SettingError) {
+func (o *Options) checkLists(wrong *settingErrors) {
 	for i, text := range o.List {
 		list := setPath{settingList, text, o.absolute(text)}
 		for _, other := range o.List[:i] {
 			a, b := list.path, o.absolute(other)
 			switch {
 			case a == b:
-				wrong = append(wrong, list.wrong("names a list that is already named: name each list once"))
+				wrong.report(list.wrong("names a list that is already named: name each list once"))
 			case isPathPrefix(a, b), isPathPrefix(b, a):
-				wrong = append(wrong, list.wrong("this list and the list %s are nested, but a list inside a list cannot be split: name only one of them", other))
+				wrong.report(list.wrong("this list and the list %s are nested, but a list inside a list cannot be split: name only one of them", other))
 			}
 		}
 		if o.Root != "" && isPathPrefix(list.path, o.Root) {
-			wrong = append(wrong, list.wrong("contains EVENT_ROOT=%s: EVENT_ROOT begins at the top of each element, so remove %s from its path", o.Root, list.path))
+			wrong.report(list.wrong("contains EVENT_ROOT=%s: EVENT_ROOT begins at the top of each element, so remove %s from its path", o.Root, list.path))
 		}
 	}
-	return wrong
 }
 
 // checkRenames refuses two equal paths, and a path that leads through the other. A field gets a new name only once.
-func (o *Options) checkRenames() (wrong []*SettingError) {
-	var list []setPath
-	for _, text := range o.Rename {
-		from, _ := splitRename(text)
-		list = append(list, setPath{settingRename, text, o.absolute(from)})
-	}
+func (o *Options) checkRenames(wrong *settingErrors) {
 	if o.FieldName != "" && o.FieldValue != "" {
-		known := []setPath{{settingName, o.FieldName, o.absolute(o.FieldName)}}
+		named := []setPath{{settingName, o.FieldName, o.absolute(o.FieldName)}}
 		for _, path := range o.values() {
 			value := setPath{settingValue, o.FieldValue, path}
-			for _, other := range known {
-				if err := overlap(value, other); err != nil {
-					wrong = append(wrong, err)
-				}
-			}
-			known = append(known, value)
+			wrong.overlaps(value, named)
+			named = append(named, value)
 		}
 	}
-	for i := range list {
-		for j := range i {
-			if err := overlap(list[i], list[j]); err != nil {
-				wrong = append(wrong, err)
-			}
-		}
+	var renamed []setPath
+	for _, text := range o.Rename {
+		from, _ := splitRename(text)
+		path := setPath{settingRename, text, o.absolute(from)}
+		wrong.overlaps(path, renamed)
+		renamed = append(renamed, path)
 	}
-	return wrong
 }
 
 // ShapePath is a path of EVENT_SKIP, EVENT_DROP or EVENT_RENAME. An event without a value there makes no dead letter.

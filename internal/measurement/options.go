@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -162,29 +163,25 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) validate() error {
-	if !slices.Contains(formats(), o.Format) {
-		return fmt.Errorf("format %q is not one of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
+	if err := cmp.Or(
+		oneOf("format", o.Format, JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf),
+		oneOf("source of meta", o.MetaFrom, MetaFromValue, MetaFromKey, MetaFromNone),
+		oneOf("treatment of dotted names", o.DottedNames, Nest, Reject),
+		oneOf("notation of numbers", o.Numbers, NumbersInJSON, NumbersInText),
+		oneOf("treatment of nulls", o.Nulls, KeepNulls, DropNulls),
+		oneOf("treatment of decimals", o.Decimals, AsDecimals, AsDoubles),
+		oneOf("compression", o.Compression, NoCompression, Gzip, Zlib, Zstd, AutoCompression),
+	); err != nil {
+		return err
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
 		return fmt.Errorf("lists cannot be split: events of the format %s have no lists", o.Format)
-	}
-	if o.MetaFrom != MetaFromValue && o.MetaFrom != MetaFromKey && o.MetaFrom != MetaFromNone {
-		return fmt.Errorf("source of meta %q is not one of value, key, none", o.MetaFrom)
-	}
-	if o.DottedNames != Nest && o.DottedNames != Reject {
-		return fmt.Errorf("treatment of dotted names %q is not one of nest, reject", o.DottedNames)
 	}
 	if o.MaxBytes < 0 || o.MaxBytes > maxMaxBytes {
 		return fmt.Errorf("largest size of an event is %d bytes, not between 1 and %d", o.MaxBytes, maxMaxBytes)
 	}
 	if err := CheckTimeFormat(o.TimeFormat); err != nil {
 		return fmt.Errorf("time format %q is %w", o.TimeFormat, err)
-	}
-	if o.Numbers != NumbersInJSON && o.Numbers != NumbersInText {
-		return fmt.Errorf("notation of numbers %q is not one of json, text", o.Numbers)
-	}
-	if o.Nulls != KeepNulls && o.Nulls != DropNulls {
-		return fmt.Errorf("treatment of nulls %q is not one of keep, drop", o.Nulls)
 	}
 	if err := o.validateSchema(); err != nil {
 		return err
@@ -198,9 +195,6 @@ func (o Options) validate() error {
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
 		return fmt.Errorf("framing %q of %s is not supported: use none, confluent or auto for json and extjson, and none or confluent for avro and protobuf", o.Framing, o.Format)
 	}
-	if !slices.Contains(compressions(), o.Compression) {
-		return fmt.Errorf("compression %q is not one of none, gzip, zlib, zstd, auto", o.Compression)
-	}
 	if err := o.validateMeta(); err != nil {
 		return err
 	}
@@ -210,8 +204,17 @@ func (o Options) validate() error {
 	return nil
 }
 
-// formats lists all formats.
-func formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf} }
+// oneOf refuses a value that is not one of those allowed. what names the option.
+func oneOf[T ~string](what string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	var names []string
+	for _, name := range allowed {
+		names = append(names, string(name))
+	}
+	return fmt.Errorf("%s %q is not one of %s", what, value, strings.Join(names, ", "))
+}
 
 // hasBSON reports whether the reader of a format hands its events on as BSON documents, which a bsonWalker can take.
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
@@ -230,8 +233,6 @@ func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
 // validateSchema refuses options of schemas that do not fit the format or each other.
 func (o *Options) validateSchema() error {
 	switch {
-	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
-		return fmt.Errorf("treatment of decimals %q is not one of decimal128, double", o.Decimals)
 	case (o.Format == Avro || o.Format == Protobuf) && o.NeedsRegistry() != (o.Framing == Confluent):
 		return fmt.Errorf("events of the format %s need either one schema for all of them, or the framing confluent with a schema for each", o.Format)
 	case o.Format == Protobuf && o.Descriptors != "" && o.Message == "":

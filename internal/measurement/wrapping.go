@@ -28,11 +28,6 @@ const (
 	AutoCompression Compression = "auto" // the compression that a value's first bytes show, or none
 )
 
-// compressions lists all compressions.
-func compressions() []Compression {
-	return []Compression{NoCompression, Gzip, Zlib, Zstd, AutoCompression}
-}
-
 const (
 	gzipMagic = "\x1f\x8b"
 	zstdMagic = "\x28\xb5\x2f\xfd"
