@@ -222,7 +222,8 @@ func (d *Decoder) decode() *DecodeError {
 	if d.value, err = d.inflate(d.record.Value); err != nil {
 		return err
 	}
-	d.wrap = wrapping{compression: d.compression(d.record.Value)}
+	d.wrap.compression = d.compression(d.record.Value)
+	d.wrap.frame, d.text = d.cutFrame(d.value)
 	if d.options.MetaFrom == MetaFromKey {
 		if err := d.readKey(); err != nil {
 			return err
@@ -237,19 +238,10 @@ func (d *Decoder) decode() *DecodeError {
 	case BSON:
 		return d.decodeBSON()
 	case OTLP, OTLPJSON:
-		d.text = d.value
-		if d.options.Format == OTLPJSON {
-			d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
-		}
 		return d.decodeOTLP()
-	case Avro:
-		d.text = d.value
-		return d.decodeAvro()
-	case Protobuf:
-		d.text = d.value
-		return d.decodeProto()
+	case Avro, Protobuf:
+		return d.decodeBySchema()
 	case Influx:
-		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeLines()
 	default:
 		return d.decodeJSON()
@@ -263,12 +255,10 @@ func (d *Decoder) takesNothing() bool {
 }
 
 func (d *Decoder) decodeBSON() *DecodeError {
-	if d.walker != nil {
-		var m Measurement
-		if d.walker.decode(d.value, &m) {
-			d.add(m)
-			return nil
-		}
+	var m Measurement
+	if d.walked(d.value, &m) {
+		d.add(m)
+		return nil
 	}
 	if err := d.bson.check(d.value); err != nil {
 		return err
@@ -277,7 +267,6 @@ func (d *Decoder) decodeBSON() *DecodeError {
 }
 
 func (d *Decoder) decodeJSON() *DecodeError {
-	d.wrap.frame, d.text = d.cutFrame(d.value)
 	if err := d.checkFrame(); err != nil {
 		return err
 	}
@@ -330,11 +319,16 @@ func (d *Decoder) decodeObject() *DecodeError {
 // document makes the results of a record with one document that a reader made. The walker makes them if it takes the document.
 func (d *Decoder) document(document []byte, dotted bool) *DecodeError {
 	var m Measurement
-	if d.walker != nil && d.walker.decode(document, &m) {
+	if d.walked(document, &m) {
 		d.add(m)
 		return nil
 	}
 	return d.single(document, dotted)
+}
+
+// walked reports whether the walker has made a measurement of a document.
+func (d *Decoder) walked(document []byte, m *Measurement) bool {
+	return d.walker != nil && d.walker.decode(document, m)
 }
 
 // single makes the results of a record with one document. They are the elements of its lists, or its only event.

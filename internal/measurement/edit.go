@@ -53,6 +53,16 @@ func editOf(edits []edit, name []byte) *edit {
 	return nil
 }
 
+// edited returns a document after edits, in a buffer that it enlarges if necessary.
+func (s *stages) edited(buffer *[]byte, document []byte, edits []edit) ([]byte, *DecodeError) {
+	out, err := s.apply(append((*buffer)[:0], 0, 0, 0, 0), rawbson.Content(document), edits)
+	if err != nil {
+		return nil, err
+	}
+	*buffer = rawbson.EndDocument(out, 0)
+	return *buffer, nil
+}
+
 // apply appends the edited elements of a list to dst. Elements that are taken out go to found.
 func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeError) {
 	all, searches := list, 2*len(edits) // more nulls with names of edits are duplicates, which are an error later
@@ -182,14 +192,18 @@ func appendListOf(dst, name []byte, e *rawbson.Element) []byte {
 }
 
 // lookUp returns the element to which names lead in a document. Kind 0 means that the document lacks it.
-func lookUp(document []byte, names []string) (e rawbson.Element, found bool) {
+func lookUp(document []byte, names []string) (e rawbson.Element) {
 	for i, name := range names {
-		if e, found = elementOf(document, name); !found || i < len(names)-1 && e.Kind != bson.TypeEmbeddedDocument {
-			return rawbson.Element{}, false
+		e = elementOf(document, name)
+		if i == len(names)-1 {
+			break
+		}
+		if e.Kind != bson.TypeEmbeddedDocument {
+			return rawbson.Element{}
 		}
 		document = e.Value
 	}
-	return e, found
+	return e
 }
 
 // appendParsed appends the content of a text to which a path of EVENT_PARSE leads. The content is JSON, or JSON in base64. The

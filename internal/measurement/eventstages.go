@@ -61,8 +61,8 @@ func (c *condition) isOn(lists []listPath) bool {
 // meets reports whether an event meets one of the conditions.
 func (s *stages) meets(conditions []condition, event []byte) bool {
 	return slices.ContainsFunc(conditions, func(c condition) bool {
-		e, found := lookUp(event, c.names)
-		found = found && e.Kind != bson.TypeNull
+		e := lookUp(event, c.names)
+		found := e.Kind != 0 && e.Kind != bson.TypeNull
 		if c.compares {
 			found = found && c.isWritten(e)
 		}
@@ -212,8 +212,8 @@ func newTall(o *Options) (t tall) {
 // place.
 func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeError) {
 	t := &s.tall
-	named, found := lookUp(event, t.name)
-	if !found {
+	named := lookUp(event, t.name)
+	if named.Kind == 0 {
 		return nil, false, newError(MissingField, t.path, "%s", s.noName(event))
 	}
 	if named.Kind != bson.TypeString {
@@ -233,12 +233,9 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 	}
 	clear(s.found)
 	v.leaf.to = append(v.leaf.to[:0], name...)
-	s.named, err = s.apply(append(s.named[:0], 0, 0, 0, 0), rawbson.Content(event), v.edits)
-	if err != nil {
-		return nil, false, err
-	}
-	s.named = rawbson.EndDocument(s.named, 0)
-	return s.named, bytes.IndexByte(name, '.') >= 0, nil
+	hasDot := bytes.IndexByte(name, '.') >= 0
+	out, err = s.edited(&s.named, event, v.edits)
+	return out, hasDot, err
 }
 
 // noName is the detail of an error about an event without the name of its value.
@@ -257,11 +254,10 @@ func (s *stages) noName(event []byte) string {
 // the event has none.
 func (t *tall) valueOf(event []byte) (null *tallValue) {
 	for i := range t.values {
-		e, found := lookUp(event, t.values[i].names)
-		switch {
-		case found && e.Kind != bson.TypeNull:
+		switch e := lookUp(event, t.values[i].names); {
+		case e.Kind != 0 && e.Kind != bson.TypeNull:
 			return &t.values[i]
-		case found && null == nil:
+		case e.Kind != 0 && null == nil:
 			null = &t.values[i]
 		}
 	}

@@ -35,7 +35,9 @@ func (d *Decoder) decodeLines() *DecodeError {
 		case more || several:
 			if isQuick {
 				d.addPart(m, nil)
-			} else if err = d.decodeLine(event, line, err); err != nil {
+			} else if d.isTooBad() {
+				d.parts++
+			} else if err = d.decodeDocument(event, d.lines.dotted, err, line); err != nil {
 				return err
 			}
 			if !more {
@@ -44,33 +46,12 @@ func (d *Decoder) decodeLines() *DecodeError {
 		case isQuick:
 			d.add(m)
 			return nil
+		case err != nil:
+			return d.notInflux(err)
 		default:
-			return d.onlyLine(event, err)
+			return d.document(event, d.lines.dotted)
 		}
 	}
-}
-
-// onlyLine decodes the event of the record's only line, or the error of reading it.
-func (d *Decoder) onlyLine(event []byte, err *DecodeError) *DecodeError {
-	if err != nil {
-		return d.notInflux(err)
-	}
-	return d.document(event, d.lines.dotted)
-}
-
-// decodeLine decodes the event of one of several lines, or adds the error of reading it. The returned error concerns the whole
-// record.
-func (d *Decoder) decodeLine(event, line []byte, err *DecodeError) *DecodeError {
-	if d.isTooBad() {
-		d.parts++
-		return nil
-	}
-	var m Measurement
-	if err == nil && d.walker != nil && d.walker.decode(event, &m) {
-		d.addPart(m, nil)
-		return nil
-	}
-	return d.decodeDocument(event, d.lines.dotted, err, line)
 }
 
 // notInflux explains why a record of one line is not line protocol. err is the reader's error.

@@ -178,6 +178,16 @@ func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
 	return n.out, nil
 }
 
+// undot is nest for a document whose names may have dots, if the options say that such names are nested. It reports whether the names
+// of the result may still have dots.
+func (n *nester) undot(o *Options, document []byte, dotted bool) (out []byte, stillDotted bool, err *DecodeError) {
+	if !dotted || o.DottedNames != Nest {
+		return document, dotted, nil
+	}
+	out, err = n.nest(document)
+	return out, false, err
+}
+
 // value appends a value. An object or array has the given depth.
 func (n *nester) value(kind bson.Type, value []byte, depth int) *DecodeError {
 	switch kind {

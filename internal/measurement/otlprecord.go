@@ -105,10 +105,6 @@ func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
 		d.tombstones++
 		return nil
 	}
-	if err == nil && d.walker != nil && d.walker.decode(event, &m) {
-		d.addPart(m, nil)
-		return nil
-	}
 	results := len(d.results)
 	if err := d.decodeDocument(event, d.otlp.dotted, err, []byte{}); err != nil || len(d.results) == results {
 		return err

@@ -104,6 +104,10 @@ func (d *Decoder) decodeDocument(document []byte, dotted bool, err *DecodeError,
 		}
 	}
 	var m Measurement
+	if err == nil && d.walked(document, &m) {
+		d.addPart(m, nil)
+		return nil
+	}
 	if written := len(d.out); err == nil {
 		if err = d.shapePart(document, dotted, &m); err != nil {
 			d.out = d.out[:written]
@@ -235,17 +239,15 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
+	switch d.options.Format {
+	case OTLP, OTLPJSON:
 		return d.pointOf(text, int(part), wrap)
-	}
-	if d.options.Format == Avro || d.options.Format == Protobuf {
+	case Avro, Protobuf:
 		return nil, false
-	}
-	if d.options.Format == Influx {
+	case Influx:
 		line, ok := d.lineOf(text, int(part))
 		return d.wrapped(wrap, line), ok
-	}
-	if d.options.Format == BSON {
+	case BSON:
 		if len(d.stages.lists) == 0 || d.bson.check(text) != nil || d.stages.open(text, d.bson.dotted) != nil || int(part) >= d.stages.events() {
 			return nil, false
 		}
@@ -337,19 +339,14 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	if err != nil {
 		return nil
 	}
-	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
+	switch d.options.Format {
+	case OTLP, OTLPJSON:
 		return d.pointsOf(text)
-	}
-	if d.options.Format == Avro {
-		return d.avroEvents(&r, text)
-	}
-	if d.options.Format == Protobuf {
-		return d.protoEvents(&r, text)
-	}
-	if d.options.Format == Influx {
+	case Avro, Protobuf:
+		return d.schemaEvents(&r, text)
+	case Influx:
 		return d.linesOf(text, &r)
-	}
-	if d.options.Format == BSON {
+	case BSON:
 		if d.bson.check(text) == nil {
 			events = d.appendEvents(events, text, d.bson.dotted)
 		}

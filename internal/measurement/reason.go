@@ -221,15 +221,14 @@ const noWay = " is an array, and paths do not lead into arrays (EVENT_LIST split
 func arrayOn(object []byte, path string) string {
 	names := strings.Split(path, ".")
 	for i, name := range names {
-		e, found := elementOf(object, name)
-		if base, _, indexed := strings.Cut(name, "["); !found && indexed {
-			e, found = elementOf(object, base)
-			names[i] = base
+		e := elementOf(object, name)
+		if base, _, indexed := strings.Cut(name, "["); e.Kind == 0 && indexed {
+			e, names[i] = elementOf(object, base), base
 		}
 		switch {
-		case found && e.Kind == bson.TypeArray && len(rawbson.Content(e.Value)) > 0 && (i < len(names)-1 || names[i] != name):
+		case e.Kind == bson.TypeArray && len(rawbson.Content(e.Value)) > 0 && (i < len(names)-1 || names[i] != name):
 			return shownPath(strings.Join(names[:i+1], "."))
-		case !found || e.Kind != bson.TypeEmbeddedDocument:
+		case e.Kind != bson.TypeEmbeddedDocument:
 			return ""
 		}
 		object = e.Value
@@ -237,14 +236,14 @@ func arrayOn(object []byte, path string) string {
 	return ""
 }
 
-// elementOf returns the element of a name in a document, and false if the document lacks it.
-func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
+// elementOf returns the element of a name in a document. Kind 0 means that the document lacks it.
+func elementOf(document []byte, name string) rawbson.Element {
 	for e := range rawbson.All(rawbson.Content(document)) {
 		if string(e.Name) == name {
-			return e, true
+			return e
 		}
 	}
-	return e, false
+	return rawbson.Element{}
 }
 
 // missingTime is the error of an event without a time. It names the fields that hold acceptable times.

@@ -44,13 +44,44 @@ func (d *Decoder) chooseNamed() (header string, err *DecodeError) {
 	return f.header, err
 }
 
-// decodeAvro decodes a record with one event in Avro.
-func (d *Decoder) decodeAvro() *DecodeError {
+// decodeBySchema decodes a record with one event in Avro or Protobuf.
+func (d *Decoder) decodeBySchema() *DecodeError {
 	if d.schemas != nil {
 		if err := d.chooseSchema(); err != nil {
 			return err
 		}
 	}
+	if d.options.Format == Avro {
+		return d.decodeAvro()
+	}
+	return d.decodeProto()
+}
+
+// schemaEvents returns the event of a value in Avro or Protobuf, for Events.
+func (d *Decoder) schemaEvents(r *record.Record, text []byte) [][]byte {
+	if d.schemas != nil {
+		d.record, d.value = *r, text
+		if d.chooseSchema() != nil {
+			return nil
+		}
+		text = d.text
+	}
+	if d.options.Format == Avro {
+		var reader avroReader
+		if event, err := d.avroEvent(&reader, text); err == nil && event != nil {
+			return d.appendEvents(nil, event, reader.dotted)
+		}
+		return nil
+	}
+	var reader protoReader
+	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
+		return d.appendEvents(nil, reader.out, reader.dotted)
+	}
+	return nil
+}
+
+// decodeAvro decodes the event in Avro.
+func (d *Decoder) decodeAvro() *DecodeError {
 	if d.avroPlan != nil && d.readPlanned(&d.avroPlan.plan, d.measureAvro) {
 		return nil
 	}
@@ -107,29 +138,8 @@ func (d *Decoder) readsBehindFrame(text []byte) bool {
 	return err == nil
 }
 
-// avroEvents returns the events of a value, for Events.
-func (d *Decoder) avroEvents(r *record.Record, text []byte) (events [][]byte) {
-	if d.schemas != nil {
-		d.record, d.value = *r, text
-		if d.chooseSchema() != nil {
-			return nil
-		}
-		text = d.text
-	}
-	var reader avroReader
-	if event, err := d.avroEvent(&reader, text); err == nil && event != nil {
-		events = d.appendEvents(events, event, reader.dotted)
-	}
-	return events
-}
-
-// decodeProto decodes a record with one event in Protobuf.
+// decodeProto decodes the event in Protobuf.
 func (d *Decoder) decodeProto() *DecodeError {
-	if d.schemas != nil {
-		if err := d.chooseSchema(); err != nil {
-			return err
-		}
-	}
 	if d.protoPlan != nil && d.readPlanned(&d.protoPlan.plan, d.measureProto) {
 		return nil
 	}
@@ -155,20 +165,4 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of messages: have its producer send only the message, in Java with toByteArray")
 	}
 	return err
-}
-
-// protoEvents returns the events of a value, for Events.
-func (d *Decoder) protoEvents(r *record.Record, text []byte) (events [][]byte) {
-	if d.schemas != nil {
-		d.record, d.value = *r, text
-		if d.chooseSchema() != nil {
-			return nil
-		}
-		text = d.text
-	}
-	var reader protoReader
-	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
-		events = d.appendEvents(events, reader.out, reader.dotted)
-	}
-	return events
 }

@@ -19,22 +19,18 @@ const columnBytes = 8
 // rest. If the root is null, there is no measurement.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
 	d.beginEvent(dotted)
-	if dotted && d.options.DottedNames == Nest {
-		nested, err := d.nester.nest(event)
-		if err != nil {
-			return err
-		}
-		event, d.dotted = nested, false
+	var err *DecodeError
+	if event, d.dotted, err = d.nester.undot(&d.options, event, dotted); err != nil {
+		return err
 	}
 	start := len(d.out)
-	if err := d.walk(event); err != nil || d.nullRoot {
+	if err = d.walk(event); err != nil || d.nullRoot {
 		return d.withWayOut(err)
 	}
 	if size := len(d.out) - start; !fitsDocument(size, d.topCount) {
 		return newError(TooLarge, "", "the event's fields take %d bytes. A bucket stores them three times (data, minimum, maximum), "+
 			"which exceeds MongoDB's limit of 16 MiB for a document: split the event", size)
 	}
-	var err *DecodeError
 	if m.Time, err = d.timeOf(); err != nil {
 		return err
 	}

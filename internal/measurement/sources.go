@@ -104,8 +104,7 @@ func (d *Decoder) readSource(s source, name string) (e rawbson.Element, err *Dec
 	if e.Kind != bson.TypeEmbeddedDocument {
 		return e, newError(BadMeta, "", "the record's key %s is not an object (in JSON or by a schema), but a path leads into it: send an object, or take the whole key with the path key:", quoteValue(e.Kind, e.Value))
 	}
-	e, _ = lookUp(e.Value, strings.Split(name, "."))
-	return e, nil
+	return lookUp(e.Value, strings.Split(name, ".")), nil
 }
 
 // lastHeader returns the value of the last header of a name, or nil if there is none. The headers are encoded as in Kafka.
@@ -243,9 +242,8 @@ func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError)
 // nestKey turns dotted names of a key into objects, if names are nested.
 func (d *Decoder) nestKey(value rawbson.Element, dotted bool) (rawbson.Element, *DecodeError) {
 	var err *DecodeError
-	if d.dotted = dotted; dotted && d.options.DottedNames == Nest && value.Kind == bson.TypeEmbeddedDocument {
-		value.Value, err = d.nester.nest(value.Value)
-		d.dotted = false
+	if d.dotted = dotted; value.Kind == bson.TypeEmbeddedDocument {
+		value.Value, d.dotted, err = d.nester.undot(&d.options, value.Value, dotted)
 	}
 	return value, err
 }

@@ -47,8 +47,8 @@ type stages struct {
 	whole    bool // the document is the event
 	only     *listElement
 
-	parsed, outside, merged, parsedEvent, named, renamed []byte
-	members                                              [][]byte
+	parsed, merged, parsedEvent, named, renamed []byte
+	members                                     [][]byte
 }
 
 // listPath is a list that is taken apart.
@@ -109,41 +109,22 @@ func (s *stages) open(document []byte, dotted bool) *DecodeError {
 		return nil
 	}
 	clear(s.found)
-	s.outside = append(s.outside[:0], 0, 0, 0, 0)
-	if s.outside, err = s.apply(s.outside, rawbson.Content(s.document), s.lists); err != nil {
+	if _, err = s.edited(&s.envelope, s.document, s.lists); err != nil {
 		return err
 	}
-	s.outside = rawbson.EndDocument(s.outside, 0)
-	s.envelope = s.outside
 	return s.unnest()
 }
 
 // prepare nests the names of a document and parses texts in it.
 func (s *stages) prepare(document []byte, dotted bool, n *nester, buffer *[]byte) (out []byte, stillDotted bool, err *DecodeError) {
-	nest := s.options.DottedNames == Nest
-	if dotted && nest {
-		if document, err = n.nest(document); err != nil {
-			return nil, false, err
-		}
-		dotted = false
-	}
-	if len(s.parse) == 0 {
-		return document, dotted, nil
+	if document, dotted, err = n.undot(s.options, document, dotted); err != nil || len(s.parse) == 0 {
+		return document, dotted, err
 	}
 	s.reader.dotted = false
-	*buffer = append((*buffer)[:0], 0, 0, 0, 0)
-	if *buffer, err = s.apply(*buffer, rawbson.Content(document), s.parse); err != nil {
+	if document, err = s.edited(buffer, document, s.parse); err != nil {
 		return nil, false, err
 	}
-	*buffer = rawbson.EndDocument(*buffer, 0)
-	document, dotted = *buffer, dotted || s.reader.dotted
-	if dotted && nest {
-		if document, err = n.nest(document); err != nil {
-			return nil, false, err
-		}
-		dotted = false
-	}
-	return document, dotted, nil
+	return n.undot(s.options, document, dotted || s.reader.dotted)
 }
 
 // isNullRoot reports whether the root or an object on the way to it is null. Such a document is skipped like a tombstone.
@@ -153,8 +134,8 @@ func (s *stages) isNullRoot() bool {
 	}
 	names := strings.Split(s.options.Root, ".")
 	for i := range names {
-		if e, found := lookUp(s.document, names[:i+1]); !found || e.Kind == bson.TypeNull {
-			return found
+		if e := lookUp(s.document, names[:i+1]); e.Kind == 0 || e.Kind == bson.TypeNull {
+			return e.Kind == bson.TypeNull
 		}
 	}
 	return false
@@ -237,12 +218,9 @@ func (s *stages) event(i int) (event []byte, dotted, skip bool, err *DecodeError
 		dotted = dotted || hasDot
 	}
 	if len(s.rename) > 0 {
-		s.renamed = append(s.renamed[:0], 0, 0, 0, 0)
-		if s.renamed, err = s.apply(s.renamed, rawbson.Content(event), s.rename); err != nil {
+		if event, err = s.edited(&s.renamed, event, s.rename); err != nil {
 			return nil, false, false, err
 		}
-		s.renamed = rawbson.EndDocument(s.renamed, 0)
-		event = s.renamed
 	}
 	return event, dotted, false, nil
 }
@@ -317,23 +295,20 @@ func (s *stages) alone(i int) (document []byte, err *DecodeError) {
 	}
 	s.only = &s.elements[i]
 	defer func() { s.only = nil }()
-	document, err = s.apply(make([]byte, 4, 4+len(s.envelope)), rawbson.Content(s.document), s.lists)
-	if err != nil {
-		return nil, err
-	}
-	return rawbson.EndDocument(document, 0), nil
+	document = make([]byte, 0, len(s.envelope))
+	return s.edited(&document, s.document, s.lists)
 }
 
 // bufferBytes estimates the size of the buffers that a large record enlarges.
 func (s *stages) bufferBytes() int {
 	const elementBytes, nameBytes = 72, 24
-	return cap(s.parsed) + cap(s.outside) + cap(s.merged) + cap(s.parsedEvent) + cap(s.named) + cap(s.renamed) + cap(s.reader.out) +
+	return cap(s.parsed) + cap(s.envelope) + cap(s.merged) + cap(s.parsedEvent) + cap(s.named) + cap(s.renamed) + cap(s.reader.out) +
 		cap(s.nester.out) + cap(s.inner.out) + elementBytes*cap(s.elements) + nameBytes*cap(s.members)
 }
 
 // drop drops the buffers that a large record enlarges.
 func (s *stages) drop() {
-	s.parsed, s.outside, s.merged, s.parsedEvent, s.named, s.renamed, s.elements, s.members = nil, nil, nil, nil, nil, nil, nil, nil
+	s.parsed, s.merged, s.parsedEvent, s.named, s.renamed, s.elements, s.members = nil, nil, nil, nil, nil, nil, nil
 	s.reader.out, s.reader.wrapped, s.nester, s.inner = nil, nil, nester{}, nester{}
 	s.document, s.envelope = nil, nil
 	clear(s.found)
