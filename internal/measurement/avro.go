@@ -35,6 +35,8 @@ type avroReader struct {
 	keys      [][]byte // the names of the open maps, to find duplicates
 }
 
+func newAvroReader(o *Options) avroReader { return avroReader{decimals: o.Decimals} }
+
 // begin begins a record's value. clock reads times without a zone. Nil means that they count as UTC.
 func (r *avroReader) begin(text []byte, maxBytes int, clock *timeParser) {
 	r.text, r.at, r.out, r.clock = text, 0, r.out[:0], clock

@@ -110,3 +110,28 @@ func twosComplement(n *big.Int) []byte {
 	}
 	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 8*size)).FillBytes(make([]byte, size))
 }
+
+// TestDecimalsStayDoublesAfterALargeRecord checks that EVENT_DECIMALS=double outlives the release of large buffers, and that it applies
+// to the events that commands show.
+func TestDecimalsStayDoublesAfterALargeRecord(t *testing.T) {
+	const schema = `{"type":"record","name":"R","fields":[{"name":"t","type":"long"},
+		{"name":"d","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":1}},{"name":"a","type":{"type":"array","items":"int"}}]}`
+	d := newDecoder(t, Options{Format: Avro, Schema: schema, TimeField: "t", TimeFormat: "unix", MetaFrom: MetaFromNone, Decimals: AsDoubles})
+	event := func(items int) []byte {
+		value := append(binary.AppendVarint(nil, 1_700_000_000), 2, 15)
+		if items > 0 {
+			value = append(binary.AppendVarint(value, int64(items)), make([]byte, items)...)
+		}
+		return append(value, 0)
+	}
+	for _, items := range []int{0, 440_000, 0, 0} {
+		m := decodeOne(t, d, record.Record{Timestamp: 1_700_000_000_000, Value: event(items)})
+		if e := elementOf(document(t, m.Elements), "d"); e.Kind != bson.TypeDouble {
+			t.Errorf("with %d items it is a %s", items, e.Kind)
+		}
+	}
+	events := d.Events(record.Record{Timestamp: 1_700_000_000_000, Value: event(0)})
+	if len(events) != 1 || elementOf(events[0], "d").Kind != bson.TypeDouble {
+		t.Errorf("shown as %v", events)
+	}
+}

@@ -125,7 +125,7 @@ func New(options Options) (*Decoder, error) {
 	}
 	d.foundMeta, d.recordMeta = make([]rawbson.Element, len(d.paths.meta)), make([]rawbson.Element, len(d.paths.meta))
 	d.inflater = NewInflater(options.MaxBytes)
-	d.avro.decimals, d.proto.decimals = options.Decimals, options.Decimals
+	d.avro, d.proto = newAvroReader(&options), newProtoReader(&options)
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader
@@ -187,7 +187,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.quick.drop()
 		d.stages.drop()
 		d.inflater.drop()
-		d.lines.out, d.avro, d.proto = nil, avroReader{}, protoReader{}
+		d.lines.out, d.avro, d.proto = nil, newAvroReader(&d.options), newProtoReader(&d.options)
 		d.otlp.drop()
 	}
 	d.value, d.unfolded, d.deflater, d.need = nil, 0, deflater{}, nil

@@ -55,6 +55,8 @@ func (r *protoReader) at(place uint64) []byte {
 	return r.text[start:end:end]
 }
 
+func newProtoReader(o *Options) protoReader { return protoReader{decimals: o.Decimals} }
+
 // begin begins a record's value.
 func (r *protoReader) begin(text []byte, maxBytes int) {
 	r.text, r.out = text, r.out[:0]

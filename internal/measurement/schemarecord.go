@@ -67,13 +67,13 @@ func (d *Decoder) schemaEvents(r *record.Record, text []byte) [][]byte {
 		text = d.text
 	}
 	if d.options.Format == Avro {
-		var reader avroReader
+		reader := newAvroReader(&d.options)
 		if event, err := d.avroEvent(&reader, text); err == nil && event != nil {
 			return d.appendEvents(nil, event, reader.dotted)
 		}
 		return nil
 	}
-	var reader protoReader
+	reader := newProtoReader(&d.options)
 	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
 		return d.appendEvents(nil, reader.out, reader.dotted)
 	}
