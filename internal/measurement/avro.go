@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -19,29 +18,19 @@ const maxEmptyItems = 65_536
 
 // avroReader reads Avro by the schema that wrote it, and appends BSON.
 type avroReader struct {
-	text []byte
-	at   int
-	out  []byte
-
-	limit      int // largest size of out in bytes
+	schemaReader
+	at         int
 	emptyItems int // how many items without bytes may still come
-	dotted     bool
-	decimals   Decimals
 	clock      *timeParser
-
-	// For values that go straight into a measurement:
-	dropNulls bool     // fields that are null are left out
-	isOdd     bool     // a map has a name that the rules of names must judge
-	keys      [][]byte // the names of the open maps, to find duplicates
+	keys       [][]byte // the names of the open maps, to find duplicates
 }
 
-func newAvroReader(o *Options) avroReader { return avroReader{decimals: o.Decimals} }
+func newAvroReader(o *Options) avroReader { return avroReader{schemaReader: newSchemaReader(o)} }
 
 // begin begins a record's value. clock reads times without a zone. Nil means that they count as UTC.
-func (r *avroReader) begin(text []byte, maxBytes int, clock *timeParser) {
-	r.text, r.at, r.out, r.clock = text, 0, r.out[:0], clock
-	r.limit, r.emptyItems = maxGrowth*maxBytes, maxEmptyItems
-	r.dotted, r.dropNulls, r.isOdd = false, false, false
+func (r *avroReader) begin(text []byte, clock *timeParser) {
+	r.schemaReader.begin(text)
+	r.at, r.emptyItems, r.clock = 0, maxEmptyItems, clock
 }
 
 // event appends the value as a document. Null is a tombstone, and appends nothing.
@@ -261,14 +250,6 @@ func (r *avroReader) record(t *avroType, depth int) *DecodeError {
 	return r.grown()
 }
 
-// grown refuses an event that becomes too large as BSON. Types that take no bytes can repeat without end.
-func (r *avroReader) grown() *DecodeError {
-	if len(r.out) > r.limit {
-		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)
-	}
-	return nil
-}
-
 // array appends an array.
 func (r *avroReader) array(t *avroType, depth int) *DecodeError {
 	if depth > maxDepth {
@@ -349,18 +330,10 @@ func (r *avroReader) object(t *avroType, depth int) *DecodeError {
 func (r *avroReader) key() ([]byte, *DecodeError) {
 	size, ok := r.long()
 	key, there := r.cut(size)
-	switch {
-	case !ok || !there:
+	if !ok || !there {
 		return nil, r.wrong("a key of a map")
-	case bytes.IndexByte(key, 0) >= 0:
-		return nil, newError(BadFieldName, "", "%s contains a zero byte, which BSON does not allow in names: rename the field", quoteText(key))
-	case !utf8.Valid(key):
-		return nil, badText("", key)
 	}
-	hasDot := bytes.IndexByte(key, '.') >= 0
-	r.dotted = r.dotted || hasDot
-	r.isOdd = r.isOdd || hasDot || !isUsualName(key)
-	return key, nil
+	return key, r.noteName(key)
 }
 
 // block reads how many items the next block of an array or map has. Zero means that there is no further block.

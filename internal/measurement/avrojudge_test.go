@@ -114,8 +114,8 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	t.Helper()
 	var want any
 	rest, refused := by.Decode(value, &want)
-	r := avroReader{}
-	r.begin(value, 1<<16, nil)
+	r := newAvroReader(&Options{MaxBytes: 1 << 16})
+	r.begin(value, nil)
 	kind, err := r.value(root, 1)
 	switch {
 	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:

@@ -149,7 +149,7 @@ func (t *avroType) encodesNormally(known map[*avroType]bool) bool {
 // measureAvro reads the record's event, and adds its result.
 func (d *Decoder) measureAvro() bool {
 	p, r := d.avroPlan, &d.avro
-	r.begin(d.text, d.options.MaxBytes, d.localClock())
+	r.begin(d.text, d.localClock())
 	// Dropped values count differently here than in a document, so an event near the limit is left to avroReader.
 	r.limit /= 2
 	p.beginEvent(p.top.isFields)

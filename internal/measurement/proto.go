@@ -13,23 +13,13 @@ import (
 // protoReader reads Protobuf by a compiled message, and appends BSON. Fields come in any order and more than once. It therefore
 // scans a message first to find the values of each member, and then writes the members in the order of the schema.
 type protoReader struct {
-	text []byte
-	out  []byte
-
+	schemaReader
 	slots   []protoSlot  // slots of the members of the open messages
 	spans   []protoSpan  // the linked values of the open messages
 	entries []protoEntry // entries of the open maps
 	byKey   []protoEntry // a buffer to sort a map's entries by name
 	digits  []byte       // names in maps that are written from numbers
-
-	limit    int // largest size of out in bytes
-	dotted   bool
-	decimals Decimals
-
-	// For values that go straight into a measurement:
-	dropNulls bool // fields that are null are left out
-	isOdd     bool // a map has a name that the rules of names must judge
-	sorted    bool // members are written in the order of their names
+	sorted  bool         // members are written in the order of their names, for meta
 }
 
 // protoSlot holds what a scan has found of a member.
@@ -55,15 +45,14 @@ func (r *protoReader) at(place uint64) []byte {
 	return r.text[start:end:end]
 }
 
-func newProtoReader(o *Options) protoReader { return protoReader{decimals: o.Decimals} }
+func newProtoReader(o *Options) protoReader { return protoReader{schemaReader: newSchemaReader(o)} }
 
 // begin begins a record's value.
-func (r *protoReader) begin(text []byte, maxBytes int) {
-	r.text, r.out = text, r.out[:0]
+func (r *protoReader) begin(text []byte) {
+	r.schemaReader.begin(text)
 	r.slots, r.entries, r.digits = r.slots[:0], r.entries[:0], r.digits[:0]
 	r.spans = append(r.spans[:0], protoSpan{value: spanOf(0, len(text))})
-	r.limit = maxGrowth * maxBytes
-	r.dotted, r.dropNulls, r.isOdd, r.sorted = false, false, false, false
+	r.sorted = false
 }
 
 // event appends the value as a document.
@@ -73,8 +62,8 @@ func (r *protoReader) event(root *protoMember) *DecodeError {
 }
 
 // reads reports whether a value is an event.
-func (r *protoReader) reads(root *protoMember, text []byte, maxBytes int) bool {
-	r.begin(text, maxBytes)
+func (r *protoReader) reads(root *protoMember, text []byte) bool {
+	r.begin(text)
 	return r.event(root) == nil
 }
 
@@ -274,15 +263,6 @@ func (r *protoReader) object(t *protoMessage, first int32, depth int) *DecodeErr
 	r.out = rawbson.EndDocument(r.out, start)
 	r.slots, r.spans = r.slots[:base], r.spans[:spans]
 	return r.grown()
-}
-
-// grown refuses an event that becomes too large as BSON. Absent fields are written as zeros, and numbers take less room in
-// Protobuf than in BSON.
-func (r *protoReader) grown() *DecodeError {
-	if len(r.out) > r.limit {
-		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)
-	}
-	return nil
 }
 
 // member appends a member of an object from its slot. depth is the object's depth.

@@ -147,8 +147,8 @@ func judgeProto(t *testing.T, of protoreflect.MessageDescriptor, root *protoMemb
 	t.Helper()
 	want := dynamicpb.NewMessage(of)
 	refused, failed := readByJudge(value, want)
-	r := protoReader{}
-	r.begin(value, 1<<16)
+	r := newProtoReader(&Options{MaxBytes: 1 << 16})
+	r.begin(value)
 	err := r.event(root)
 	switch {
 	case failed, err != nil && err.Reason != NotProtobuf, refused != nil && strings.Contains(refused.Error(), "UTF-8"):

@@ -97,7 +97,7 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 // measureProto reads the record's event, and adds its result.
 func (d *Decoder) measureProto() bool {
 	p, r := d.protoPlan, &d.proto
-	r.begin(d.text, d.options.MaxBytes)
+	r.begin(d.text)
 	// Dropped values count differently here than in a document, so an event near the limit is left to protoReader.
 	r.limit /= 2
 	p.beginEvent(p.top.isFields)

@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -301,26 +302,14 @@ func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 		return r.digits[at:len(r.digits):len(r.digits)], nil
 	}
 	key := r.at(value)
-	switch {
-	case bytes.IndexByte(key, 0) >= 0:
-		return nil, newError(BadFieldName, "", "%s contains a zero byte, which BSON does not allow in names: rename the field", quoteText(key))
-	case !utf8.Valid(key):
-		return nil, badText("", key)
-	}
-	hasDot := bytes.IndexByte(key, '.') >= 0
-	r.dotted = r.dotted || hasDot
-	r.isOdd = r.isOdd || hasDot || !isUsualName(key)
-	return key, nil
+	return key, r.noteName(key)
 }
 
 // leaveLast removes entries whose name comes again in a later entry. The map's entries begin at the index opened.
 func (r *protoReader) leaveLast(opened int) {
 	r.byKey = append(r.byKey[:0], r.entries[opened:]...)
 	slices.SortFunc(r.byKey, func(a, b protoEntry) int {
-		if order := bytes.Compare(a.key, b.key); order != 0 {
-			return order
-		}
-		return a.index - b.index
+		return cmp.Or(bytes.Compare(a.key, b.key), a.index-b.index)
 	})
 	again := false
 	for i, e := range r.byKey[1:] {

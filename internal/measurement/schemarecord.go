@@ -3,9 +3,57 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
+	"unicode/utf8"
 
 	"waterwheel/internal/record"
 )
+
+// schemaReader is the common part of the readers of Avro and Protobuf, which append BSON.
+type schemaReader struct {
+	text     []byte
+	out      []byte
+	limit    int // largest size of out in bytes
+	maxBytes int // as EVENT_MAX_BYTES
+	decimals Decimals
+	dotted   bool // a name in a map has a dot
+
+	// For values that go straight into a measurement:
+	dropNulls bool // fields that are null are left out
+	isOdd     bool // a map has a name that the rules of names must judge
+}
+
+func newSchemaReader(o *Options) schemaReader {
+	return schemaReader{maxBytes: o.MaxBytes, decimals: o.Decimals}
+}
+
+// begin begins a record's value.
+func (r *schemaReader) begin(text []byte) {
+	r.text, r.out, r.limit = text, r.out[:0], maxGrowth*r.maxBytes
+	r.dotted, r.dropNulls, r.isOdd = false, false, false
+}
+
+// grown refuses an event that becomes too large as BSON. In Avro, types that take no bytes can repeat without end. In Protobuf, absent
+// fields are written as zeros, and numbers take less room than in BSON.
+func (r *schemaReader) grown() *DecodeError {
+	if len(r.out) > r.limit {
+		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)
+	}
+	return nil
+}
+
+// noteName checks a name in a map, and notes whether it is unusual.
+func (r *schemaReader) noteName(name []byte) *DecodeError {
+	switch {
+	case bytes.IndexByte(name, 0) >= 0:
+		return newError(BadFieldName, "", "%s contains a zero byte, which BSON does not allow in names: rename the field", quoteText(name))
+	case !utf8.Valid(name):
+		return badText("", name)
+	}
+	hasDot := bytes.IndexByte(name, '.') >= 0
+	r.dotted = r.dotted || hasDot
+	r.isOdd = r.isOdd || hasDot || !isUsualName(name)
+	return nil
+}
 
 // chooseSchema chooses the record's schema by its header or frame, and leaves the event in d.text. Most records have the frame of
 // the previous record, whose schema is already chosen.
@@ -74,7 +122,7 @@ func (d *Decoder) schemaEvents(r *record.Record, text []byte) [][]byte {
 		return nil
 	}
 	reader := newProtoReader(&d.options)
-	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
+	if reader.reads(d.protoRoot, text) {
 		return d.appendEvents(nil, reader.out, reader.dotted)
 	}
 	return nil
@@ -98,7 +146,7 @@ func (d *Decoder) decodeAvro() *DecodeError {
 
 // avroEvent returns the event of a value as a document. Nil means that the value is null.
 func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
-	r.begin(text, d.options.MaxBytes, d.localClock())
+	r.begin(text, d.localClock())
 	isNull, err := r.event(d.avroRoot)
 	if err != nil || isNull {
 		return nil, err
@@ -133,7 +181,7 @@ func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
 
 // readsBehindFrame reports whether an event of the schema stands behind a frame.
 func (d *Decoder) readsBehindFrame(text []byte) bool {
-	var r avroReader
+	r := newAvroReader(&d.options)
 	_, err := d.avroEvent(&r, text[frameBytes:])
 	return err == nil
 }
@@ -143,11 +191,17 @@ func (d *Decoder) decodeProto() *DecodeError {
 	if d.protoPlan != nil && d.readPlanned(&d.protoPlan.plan, d.measureProto) {
 		return nil
 	}
-	d.proto.begin(d.text, d.options.MaxBytes)
+	d.proto.begin(d.text)
 	if err := d.proto.event(d.protoRoot); err != nil {
 		return d.notProto(err)
 	}
 	return d.document(d.proto.out, d.proto.dotted)
+}
+
+// readsProto reports whether a text is an event of the message.
+func (d *Decoder) readsProto(text []byte) bool {
+	r := newProtoReader(&d.options)
+	return r.reads(d.protoRoot, text)
 }
 
 // notProto explains why a value is not of the message. err is the reader's error.
@@ -161,7 +215,7 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 		return newError(NotProtobuf, "", "the value begins as JSON does: set EVENT_FORMAT=json")
 	case hasFrame(text) && d.schemas == nil:
 		return newError(NotProtobuf, "", "the value begins with a zero byte, like the frame of a schema registry and unlike any message: set SCHEMA_REGISTRY_URL instead of EVENT_PROTOBUF_FILE, or have its producer send the message without the frame")
-	case n > 0 && size == uint64(len(text)-n) && new(protoReader).reads(d.protoRoot, text[n:], d.options.MaxBytes):
+	case n > 0 && size == uint64(len(text)-n) && d.readsProto(text[n:]):
 		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of messages: have its producer send only the message, in Java with toByteArray")
 	}
 	return err

@@ -277,7 +277,7 @@ func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError
 	if err != nil {
 		return value, err
 	}
-	d.avro.begin(text, d.options.MaxBytes, d.localClock())
+	d.avro.begin(text, d.localClock())
 	kind, err := d.avro.value(known.avro, 1)
 	switch left := len(text) - d.avro.at; {
 	case err != nil:
@@ -313,7 +313,7 @@ func (d *Decoder) protoKey(file *protoMessages, f *schemaFrame) (value rawbson.E
 	if err != nil {
 		return value, err
 	}
-	d.proto.begin(text, d.options.MaxBytes)
+	d.proto.begin(text)
 	kind, err := d.proto.value(c.root, protoSlot{first: 1}, 1)
 	if err != nil {
 		return value, newError(BadMeta, err.Path, "read with the schema %s: %s", f.id, err.Detail)
