@@ -222,8 +222,7 @@ func (d *Decoder) decode() *DecodeError {
 	if d.value, err = d.inflate(d.record.Value); err != nil {
 		return err
 	}
-	d.wrap.compression = d.compression(d.record.Value)
-	d.wrap.frame, d.text = d.cutFrame(d.value)
+	d.wrap, d.text = wrapping{compression: d.compression(d.record.Value)}, d.value
 	if d.options.MetaFrom == MetaFromKey {
 		if err := d.readKey(); err != nil {
 			return err
@@ -237,11 +236,15 @@ func (d *Decoder) decode() *DecodeError {
 	switch d.options.Format {
 	case BSON:
 		return d.decodeBSON()
-	case OTLP, OTLPJSON:
+	case OTLP:
+		return d.decodeOTLP()
+	case OTLPJSON:
+		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeOTLP()
 	case Avro, Protobuf:
 		return d.decodeBySchema()
 	case Influx:
+		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeLines()
 	default:
 		return d.decodeJSON()
@@ -267,6 +270,7 @@ func (d *Decoder) decodeBSON() *DecodeError {
 }
 
 func (d *Decoder) decodeJSON() *DecodeError {
+	d.wrap.frame, d.text = d.cutFrame(d.value)
 	if err := d.checkFrame(); err != nil {
 		return err
 	}

@@ -130,7 +130,9 @@ func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) (err *De
 
 func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	first, sorted := len(d.fields), true
-	for e := range rawbson.All(list) {
+	for len(list) > 0 {
+		var e rawbson.Element
+		list = e.Cut(list)
 		if err := d.checkName(e.Name); err != nil {
 			return err
 		}

@@ -222,7 +222,9 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 
 // explode adds the fields of a document to the entries.
 func (n *nester) explode(document []byte) {
-	for e := range rawbson.All(rawbson.Content(document)) {
+	for list := rawbson.Content(document); len(list) > 0; {
+		var e rawbson.Element
+		list = e.Cut(list)
 		n.entries = append(n.entries, entry{e, len(n.entries)})
 	}
 }

@@ -237,9 +237,9 @@ func arrayOn(object []byte, path string) string {
 }
 
 // elementOf returns the element of a name in a document. Kind 0 means that the document lacks it.
-func elementOf(document []byte, name string) rawbson.Element {
-	for e := range rawbson.All(rawbson.Content(document)) {
-		if string(e.Name) == name {
+func elementOf(document []byte, name string) (e rawbson.Element) {
+	for list := rawbson.Content(document); len(list) > 0; {
+		if list = e.Cut(list); string(e.Name) == name {
 			return e
 		}
 	}

@@ -240,7 +240,9 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 // search looks for the paths' values in an object outside of the stored object. It neither stores nor checks the other fields.
 func (d *Decoder) search(list []byte, at *node) *DecodeError {
 	names := len(d.names)
-	for e := range rawbson.All(list) {
+	for len(list) > 0 {
+		var e rawbson.Element
+		list = e.Cut(list)
 		next := nodeOf(at.children, e.Name)
 		if next == nil {
 			continue

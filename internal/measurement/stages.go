@@ -237,7 +237,9 @@ func (s *stages) noObject(element *listElement) *DecodeError {
 // they stand before its own.
 func (s *stages) merge(element []byte) []byte {
 	s.members = s.members[:0]
-	for e := range rawbson.All(rawbson.Content(element)) {
+	for list := rawbson.Content(element); len(list) > 0; {
+		var e rawbson.Element
+		list = e.Cut(list)
 		s.members = append(s.members, e.Name)
 	}
 	if len(s.members) > fewNames {

@@ -297,13 +297,9 @@ const frameBytes = 5
 // hasFrame reports whether a value begins with what may be a schema registry's frame.
 func hasFrame(value []byte) bool { return len(value) >= frameBytes && value[0] == 0 }
 
-// cutFrame splits a value into its frame and the rest. The frame is empty if the options announce none or the value has none, and in
-// Avro and Protobuf, where it is cut off when the schema is chosen. Text has no byte order mark, which some producers write before it.
+// cutFrame splits a value into its frame and the rest. The frame is empty if the options announce none or the value has none. The
+// rest has no byte order mark, which some producers write before it.
 func (d *Decoder) cutFrame(value []byte) (frame, text []byte) {
-	switch d.options.Format {
-	case BSON, OTLP, Avro, Protobuf:
-		return nil, value
-	}
 	if d.options.Framing != NoFraming && hasFrame(value) {
 		frame, value = value[:frameBytes], value[frameBytes:]
 	}
@@ -378,10 +374,17 @@ type wrapping struct {
 // unwrap removes the wrapping of a value that can be read without its key and headers.
 func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeError) {
 	w.compression = d.compression(value)
-	if text, err = d.inflate(value); err == nil {
+	if text, err = d.inflate(value); err != nil {
+		return w, nil, err
+	}
+	switch d.options.Format {
+	case BSON, OTLP, Avro, Protobuf:
+	case Influx, OTLPJSON:
+		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	default:
 		w.frame, text = d.cutFrame(text)
 	}
-	return w, text, err
+	return w, text, nil
 }
 
 // wrapped returns an element of a record as a value of its own. It has the record's wrapping, so that it can be produced to the
