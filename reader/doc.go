@@ -41,19 +41,18 @@
 //
 // # The files
 //
-//	series.go       opening a time series; query.go: the query and its plan; measurement.go: the result
-//	fields.go       the selection of fields
-//	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
-//	list.go         which series a filter selects; choose.go: the same for series in segments; bounds.go: in which segments they are
-//	ability.go      what a server may or may not support
-//	staged.go       the selected measurements in segments
-//	find.go         measurements of series after series; latest.go: the newest of each, also of many at once
-//	follow.go       measurements as they are stored; passed.go: which of these were shown
-//	totals.go       totals by windows of time; windows.go: the bounds of windows; levels.go: which rollups have them
-//	merge.go        merges overlapping buckets in the order of their measurements; held.go: one of these buckets
-//	scan.go         reads buckets one after the other and retries after failures; retry.go: which failures pass
-//	sweep.go        the buckets of many series by one request
-//	port.go         the operations that reading needs from a server; driver.go: their implementation with the driver
-//	explain.go      what a query costs the server
-//	errors.go       errors that callers tell apart
+//	series.go    opening a time series; Measurement
+//	query.go     the query, its plan, and the selection of fields
+//	meta.go      the filter on the meta: its normal form, and in which segments its series can be
+//	list.go      the series that a filter selects
+//	segments.go  the selected measurements in segments
+//	find.go      measurements, series after series
+//	latest.go    the newest measurement of each series, also of many at once
+//	follow.go    measurements as they are stored
+//	totals.go    totals by windows of time; windows.go: the bounds of windows; levels.go: the rollups that have them
+//	merge.go     merges overlapping buckets in the order of their measurements
+//	scan.go      reads buckets: those of one series after the other, or those of many series by one request
+//	server.go    the operations that reading needs from a server, with the driver; what a server may or may not support
+//	explain.go   what a query costs the server
+//	errors.go    errors that callers tell apart; which failures pass, and the retries
 package reader

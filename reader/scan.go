@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -134,3 +135,154 @@ func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && slices.Equa
 func cloned(v bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
+
+const (
+	// sweptAtOnce is the largest number of groups in one request.
+	sweptAtOnce = 1000
+	// sweptBytes bounds the size of the metas in one request. MongoDB limits a command to 48 MB.
+	sweptBytes = 4 << 20
+)
+
+// sweep reads the buckets of many groups with few requests. Each request asks for the next groups, in the order of the index: by
+// group, then by time. A sweep holds one document in memory.
+type sweep struct {
+	series *Series
+	plan   *plan
+	groups []group
+
+	answer documents // Nil means that no request is open.
+	end    int       // The answer covers the groups before this index.
+	ended  bool      // The answer has no more documents.
+	ahead  bool      // The current document of the answer belongs to a group after the last one read.
+	// refused reports that the server does not order metas as groups are ordered, or that it rejects such requests.
+	refused bool
+}
+
+// sweeps reports whether a request for many metas can include the group's. Within $in, some values have another meaning. Null
+// also finds missing metas, a regular expression is a pattern, and the index holds the elements of arrays.
+func (g group) sweeps() bool {
+	switch orNull(g.meta).Type {
+	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
+		return false
+	}
+	return !isOperators(g.meta)
+}
+
+// swept returns the indexes of groups that one request can include, from an index on. There are no more than most.
+func swept(groups []group, from int, most int64) (places []int) {
+	bytes := 0
+	for i := from; i < len(groups) && int64(len(places)) < min(most, sweptAtOnce) && bytes < sweptBytes; i++ {
+		if groups[i].sweeps() {
+			places = append(places, i)
+			bytes += len(groups[i].meta.Value)
+		}
+	}
+	return places
+}
+
+// anyOf selects the buckets of any of the metas.
+func anyOf(metas bson.A) bson.E {
+	return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}
+}
+
+// sweepRequest requests the buckets of groups in their order.
+func (s *Series) sweepRequest(p *plan, groups []group, places []int) request {
+	metas := make(bson.A, 0, len(places))
+	for _, i := range places {
+		metas = append(metas, groups[i].meta)
+	}
+	return request{
+		filter: append(bson.D{anyOf(metas)}, s.shownFilter(p)...), projection: p.projection,
+		sort: s.index(), hint: s.index(),
+	}
+}
+
+// part returns the documents of a group. Callers must ask for groups in their order. wanted bounds the groups that a new request
+// includes. Nil means that the group must be read on its own.
+func (w *sweep) part(ctx context.Context, place int, wanted int64) documents {
+	if w.refused || w.plan.newest || !w.groups[place].sweeps() {
+		return nil
+	}
+	if place >= w.end {
+		w.close(ctx)
+	}
+	if w.answer == nil && !w.open(ctx, place, wanted) {
+		return nil
+	}
+	return &part{sweep: w, group: w.groups[place]}
+}
+
+// open requests the groups from an index on. It returns false if they must be read on their own, for example if there is only
+// one.
+func (w *sweep) open(ctx context.Context, place int, wanted int64) bool {
+	places := swept(w.groups, place, wanted)
+	if len(places) < 2 {
+		return false
+	}
+	if !w.series.ordersMetas(ctx) {
+		w.refused = true
+		return false
+	}
+	answer, err := w.series.port.find(ctx, w.series.sweepRequest(w.plan, w.groups, places))
+	if err != nil {
+		w.refused = !transient(err)
+		return false
+	}
+	w.answer, w.end, w.ended, w.ahead = answer, places[len(places)-1]+1, false, false
+	return true
+}
+
+func (w *sweep) close(ctx context.Context) {
+	if w.answer != nil {
+		_ = w.answer.Close(context.WithoutCancel(ctx)) // The cursor is lost or no longer needed.
+		w.answer = nil
+	}
+}
+
+// part is the documents of one group in a sweep. After a failure the next group opens a new request.
+type part struct {
+	sweep *sweep
+	group group
+	err   error
+}
+
+// errDisorder means that the server does not keep the order that ordersMetas saw.
+var errDisorder = errors.New("the server did not return series in the order of their metas, perhaps because metas changed during the query: run the query again")
+
+// Next implements documents.
+func (p *part) Next(ctx context.Context) bool {
+	w := p.sweep
+	for w.answer != nil && !w.ended {
+		if !w.ahead && !w.answer.Next(ctx) {
+			w.ended = true
+			if p.err = w.answer.Err(); p.err != nil {
+				w.close(ctx)
+			}
+			return false
+		}
+		w.ahead = false
+		meta := metaOf(w.answer.Document())
+		if meta.Type == bson.TypeArray { // An array is found because it has a requested meta as an element.
+			continue
+		}
+		switch c := p.group.compare(group{meta: meta}); {
+		case c == 0:
+			return true
+		case c < 0:
+			w.ahead = true
+			return false
+		}
+		p.err = errDisorder
+		return false
+	}
+	return false
+}
+
+// Document implements documents.
+func (p *part) Document() bson.Raw { return p.sweep.answer.Document() }
+
+// Err implements documents.
+func (p *part) Err() error { return p.err }
+
+// Close does nothing. The sweep stays open for the next group.
+func (*part) Close(context.Context) error { return nil }

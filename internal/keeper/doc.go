@@ -47,15 +47,12 @@
 //
 // # Files
 //
-//	keeper.go    the goroutine: which partition is next, and how long to rest
-//	pass.go      one pass of one partition
-//	touched.go   the hours of series that were touched
-//	compute.go   rows of some series and hours, computed and stored
-//	source.go    the measurements from which rows are computed
-//	rows.go      rows of minutes and hours, from measurements
-//	days.go      rows of days, folded from hours
-//	nested.go    documents with the days, hours and minutes of a month, for queries of the classic form
-//	notes.go     series whose rows a command has touched
-//	build.go     the commands of an operator: building rows, verifying rows
-//	metrics.go   counters
+//	keeper.go   the goroutine: which partition is next, and how long to rest
+//	pass.go     one pass of one partition, or of one note: the hours of series that were touched
+//	compute.go  rows of some series and hours, computed and stored
+//	source.go   the measurements from which rows are computed, and the rows of minutes and hours
+//	days.go     rows of days, folded from hours
+//	nested.go   documents with the days, hours and minutes of a month, for queries of the classic form
+//	build.go    the commands of an operator: building rows, verifying rows
+//	metrics.go  counters
 package keeper

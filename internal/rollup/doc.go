@@ -16,13 +16,10 @@
 //
 // It is pure: no context, no clock, no logger, no goroutine.
 //
-//	level.go     levels and their setting, names of collections, windows and periods
-//	number.go    one number, and a sum of many
-//	total.go     the total of one field
-//	row.go       the row of a window: adding measurements, folding rows
-//	aggregate.go the figures of totals that queries ask for
-//	fields.go    the patterns of fields that have totals
+//	level.go     levels and their setting, windows and periods; the patterns of fields that have totals;
+//	             the stored list of rollups, and the watermarks of partitions
+//	total.go     one number, a sum of many, the total of one field
+//	row.go       the row of a window: adding measurements, folding rows, the figures that queries ask for
 //	document.go  rows as a bucket, and back
 //	nested.go    documents of a series and month, with days, hours and minutes nested in each other
-//	stored.go    the stored list of rollups, and the watermarks of partitions
 package rollup

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 )
@@ -213,4 +215,161 @@ func floorTo(v, unit int64) int64 {
 		rest += unit
 	}
 	return v - rest
+}
+
+// Fields are patterns of the fields that have totals. Each is a dotted path, in which * stands for any text. Empty means all
+// fields.
+type Fields []string
+
+// CheckPattern returns why a pattern can match no field. Nil means that it can match one. The error's text continues a sentence
+// that begins with the pattern.
+func CheckPattern(pattern string) error {
+	switch names := strings.Split(pattern, "."); {
+	case pattern == "":
+		return fmt.Errorf("is empty: give names of fields, such as celsius, wind.speed or wind.*")
+	case strings.ContainsRune(pattern, 0):
+		return fmt.Errorf("contains a NUL character, which no field name can contain")
+	case slices.Contains(names, ""):
+		return fmt.Errorf("has an empty name: give names of fields, such as celsius, wind.speed or wind.*")
+	}
+	return nil
+}
+
+// Match reports whether the field at a dotted path has totals.
+func (fs Fields) Match(path string) bool {
+	return len(fs) == 0 || slices.ContainsFunc(fs, func(pattern string) bool { return matches(pattern, path) })
+}
+
+// matches compares a text with a pattern. After each * it takes the first place where the next piece fits. This is enough,
+// because a later * matches the rest.
+func matches(pattern, text string) bool {
+	pieces := strings.Split(pattern, "*")
+	head, tail := pieces[0], pieces[len(pieces)-1]
+	if len(pieces) == 1 {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, head) || len(text) < len(head)+len(tail) || !strings.HasSuffix(text, tail) {
+		return false
+	}
+	text = text[len(head) : len(text)-len(tail)]
+	for _, piece := range pieces[1 : len(pieces)-1] {
+		at := strings.Index(text, piece)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(piece):]
+	}
+	return true
+}
+
+// DefinitionID is the _id of the document of <name>.options that lists the rollups of a time series. The document is absent if
+// the time series never had rollups.
+const DefinitionID = "rollups"
+
+// Definition is the document that lists the rollups of a time series.
+type Definition struct {
+	ID     string         `bson:"_id"`
+	Levels []DefinedLevel `bson:"levels"`
+}
+
+// DefinedLevel is a level that a time series has.
+type DefinedLevel struct {
+	// Name is 1m, 1h or 1d.
+	Name string `bson:"name"`
+	// Count is the column with the count of measurements.
+	Count string `bson:"count"`
+	// Fields are the patterns of the fields that have totals. Empty means all fields.
+	Fields []string `bson:"fields,omitempty"`
+	// Since is the time from which the level is complete. Windows that begin before it may lack rows. Nil means that the level is
+	// complete from its first measurement.
+	Since *time.Time `bson:"since,omitempty"`
+}
+
+// Level returns the level without its expiry, which is in the options of the level's own time series.
+func (d DefinedLevel) Level() (Level, bool) { return LevelOf(d.Name) }
+
+// Rules returns how to make the rows of the level.
+func (d DefinedLevel) Rules() *Rules { return &Rules{Count: d.Count, Fields: d.Fields} }
+
+// Level returns a level of the definition. False means that the definition has no level of this name.
+func (d Definition) Level(name string) (DefinedLevel, bool) {
+	for _, l := range d.Levels {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return DefinedLevel{}, false
+}
+
+// ReadDefinition reads the stored document. A nil document means a time series without rollups.
+func ReadDefinition(document bson.Raw) (d Definition, err error) {
+	if document == nil {
+		return d, nil
+	}
+	if err := bson.Unmarshal(document, &d); err != nil {
+		return d, fmt.Errorf("the document %q of the options collection is damaged: %w", DefinitionID, err)
+	}
+	for _, l := range d.Levels {
+		if _, ok := l.Level(); !ok {
+			return d, fmt.Errorf("the document %q names the level %q, which this version of waterwheel does not know: use a newer version", DefinitionID, l.Name)
+		}
+	}
+	return d, nil
+}
+
+// FieldWatermarks is the field of a partition document that lists the watermarks of the partition.
+const FieldWatermarks = "rollup"
+
+// Watermark says how far the rollups of a partition are complete, for one topic id.
+type Watermark struct {
+	TopicID bson.Binary `bson:"topicId"`
+	// Below is the first offset that may not be in rows yet. The rows include every shown measurement below it.
+	Below int64 `bson:"below"`
+	// At is MongoDB's time when Below was reached, minus the consumer's lag. The rows include the measurements that were sent
+	// before At. Nil means that no pass has ended yet.
+	At *time.Time `bson:"at,omitempty"`
+}
+
+// Topic returns the id of the topic.
+func (w Watermark) Topic() (id [16]byte) {
+	copy(id[:], w.TopicID.Data)
+	return id
+}
+
+// NewWatermark returns the watermark of a partition without any rows.
+func NewWatermark(topicID [16]byte, below int64) Watermark {
+	return Watermark{TopicID: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: topicID[:]}, Below: below}
+}
+
+// Watermarks reads the watermarks of a partition document. It leaves out damaged ones, whose rows are made again.
+func Watermarks(partition bson.Raw) (list []Watermark) {
+	array, ok := partition.Lookup(FieldWatermarks).ArrayOK()
+	if !ok {
+		return nil
+	}
+	values, _ := array.Values()
+	for _, v := range values {
+		var w Watermark
+		if d, ok := v.DocumentOK(); ok && bson.Unmarshal(d, &w) == nil && len(w.TopicID.Data) == 16 {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// Lowered returns the watermarks after a claim of a partition. The topic's watermark is at most start, the offset from which the
+// owner reads. Everything that the owner may store is then at or above the watermark.
+func Lowered(list []Watermark, topicID [16]byte, start int64) []Watermark {
+	lowered := make([]Watermark, 0, len(list)+1)
+	found := false
+	for _, w := range list {
+		if w.Topic() == topicID {
+			w.Below, found = min(w.Below, start), true
+		}
+		lowered = append(lowered, w)
+	}
+	if !found {
+		lowered = append(lowered, NewWatermark(topicID, start))
+	}
+	return lowered
 }

@@ -1,9 +1,15 @@
 package timeseries
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Version is the control.version of every bucket that this program writes. Columns are plain objects, and nothing is compressed.
@@ -137,4 +143,140 @@ func CheckSeriesName(database, name string, limit int) error {
 		return fmt.Errorf("is too long: with the database and %s the name has %d bytes, but MongoDB allows at most %d", PartitionsSuffix, longest, limit)
 	}
 	return nil
+}
+
+// extendedRange is a flag in the timestamp of a bucket's _id. It means that the bucket's seconds do not fit 31 bits, as in
+// MongoDB since 8.1. Such an _id does not sort by time.
+const extendedRange uint32 = 1 << 31
+
+// BucketID derives the _id of a bucket. The first 4 bytes are the seconds of minTime, big-endian. minTime is control.min.<time>
+// in milliseconds. The other bytes are the first 8 bytes of a SHA-256 over the position of the measurement that opened the
+// bucket. Two writers that open a bucket for the same measurement therefore collide. attempt starts at 0, and grows by one each
+// time a conflict makes the same position open a bucket again.
+func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.ObjectID {
+	var key [36]byte
+	copy(key[:16], src.TopicID[:])
+	binary.BigEndian.PutUint32(key[16:], uint32(src.Partition))
+	binary.BigEndian.PutUint64(key[20:], uint64(opened.Offset))
+	binary.BigEndian.PutUint32(key[28:], uint32(opened.Part))
+	binary.BigEndian.PutUint32(key[32:], uint32(attempt))
+	sum := sha256.Sum256(key[:])
+	return BucketIDOf(minTime, sum[:8])
+}
+
+// BucketIDOf makes the _id of a bucket from its minimum time (control.min.<time>, milliseconds) and eight more bytes.
+func BucketIDOf(minTime int64, rest []byte) (id bson.ObjectID) {
+	binary.BigEndian.PutUint32(id[:4], idSeconds(minTime))
+	copy(id[4:], rest)
+	return id
+}
+
+// IDFits reports whether the _id of a bucket has the seconds of its minimum time (milliseconds). Readers of a range of times rely
+// on either.
+func IDFits(id bson.ObjectID, minTime int64) bool {
+	return binary.BigEndian.Uint32(id[:4]) == idSeconds(minTime)
+}
+
+// idSeconds returns the timestamp of a bucket's _id for a minimum time in milliseconds.
+func idSeconds(minTime int64) uint32 {
+	seconds := floorTo(minTime, 1000) / 1000
+	if seconds < 0 || seconds > 1<<31-1 {
+		return uint32(seconds) | extendedRange
+	}
+	return uint32(seconds)
+}
+
+// SeriesIndex returns the key of the index that finds the buckets of a series in the order of their times.
+func (o Options) SeriesIndex() bson.D {
+	return bson.D{{Key: FieldMeta, Value: 1}, {Key: MinPath(o.TimeField), Value: 1}}
+}
+
+// SourceIndex returns the key of the index that finds the documents of a source partition in the order of their largest offsets.
+func SourceIndex() bson.D {
+	return bson.D{{Key: PathTopicID, Value: 1}, {Key: PathPartition, Value: 1}, {Key: PathLast, Value: 1}}
+}
+
+// OfSource returns the conditions that a document holds measurements of a source partition.
+func OfSource(source Source) bson.D {
+	return bson.D{{Key: PathTopicID, Value: UUID(source.TopicID)}, {Key: PathPartition, Value: source.Partition}}
+}
+
+// Listing returns the conditions that a document of a source may list offsets from first to last. A comparison matches only
+// numbers. But a document whose smallest or largest offset was removed, or replaced by a text or null, may list any offset. It
+// must not be missed (E2). The conditions therefore exclude the other documents. The index serves these conditions as well.
+func Listing(source Source, first, last int64) bson.D {
+	not := func(comparison string, with int64) bson.D {
+		return bson.D{{Key: "$not", Value: bson.D{{Key: comparison, Value: with}}}}
+	}
+	return append(OfSource(source), bson.E{Key: PathLast, Value: not("$lt", first)}, bson.E{Key: PathFirst, Value: not("$gt", last)})
+}
+
+// FullKey returns the conditions that find one document: its _id and its shard key. A router of a sharded cluster sends an update
+// or a delete without the shard key to all shards, and without a version. During the move of a chunk such a command may change
+// only a copy that is no longer the document, and report success.
+func FullKey(id any, meta bson.RawValue, timeField string, least bson.RawValue) bson.D {
+	return bson.D{{Key: FieldID, Value: id}, HasMeta(meta), IsAsRead(MinPath(timeField), least)}
+}
+
+// HasMeta returns the condition that a document has this meta, or a meta that compares equal. Type 0 means no meta.
+func HasMeta(meta bson.RawValue) bson.E { return IsAsRead(FieldMeta, meta) }
+
+// IsAsRead returns the condition that a field still has the value that was read of it, or a value that compares equal. Type 0
+// means that the field was absent. A value that users wrote may look like a condition, and is then compared by $eq.
+func IsAsRead(path string, value bson.RawValue) bson.E {
+	switch {
+	case value.Type == 0:
+		return IsAbsent(path)
+	case isCondition(value):
+		return bson.E{Key: path, Value: bson.D{{Key: "$eq", Value: value}}}
+	}
+	return bson.E{Key: path, Value: value} // every server finds this form quickly together with an _id
+}
+
+// isCondition reports whether a query takes a value as a condition.
+func isCondition(v bson.RawValue) bool {
+	if v.Type != bson.TypeEmbeddedDocument {
+		return v.Type == bson.TypeRegex
+	}
+	first, err := v.Document().IndexErr(0)
+	return err == nil && strings.HasPrefix(first.Key(), "$")
+}
+
+// IsAbsent returns the condition that a field is absent.
+func IsAbsent(path string) bson.E {
+	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
+// IsPresent returns the condition that a field is present.
+func IsPresent(path string) bson.E {
+	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}
+}
+
+// Never is later than any query. A bucket that is visible from then on is hidden for good.
+var Never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+
+// Key returns the binary key of a meta or an _id, which is its type and its bytes. Equal keys mean identical values, while a
+// query also finds values that only compare equal. Empty means no value.
+func Key(v bson.RawValue) string {
+	if v.Type == 0 {
+		return ""
+	}
+	return string(byte(v.Type)) + string(v.Value)
+}
+
+// Clone copies a value, which then does not depend on its document.
+func Clone(v bson.RawValue) bson.RawValue {
+	v.Value = bytes.Clone(v.Value)
+	return v
+}
+
+// UUID returns an id in the form that documents have.
+func UUID(id [16]byte) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
+
+// UUIDIn returns the id in a field of a document. A field of another type reads as zero.
+func UUIDIn(d bson.Raw, field string) (id [16]byte) {
+	if _, data, ok := d.Lookup(field).BinaryOK(); ok && len(data) == len(id) {
+		copy(id[:], data)
+	}
+	return id
 }

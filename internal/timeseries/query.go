@@ -1,9 +1,11 @@
 package timeseries
 
 import (
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // maxQueryDepth bounds the nesting of $and, $or and $nor, as MongoDB's own parser does.
@@ -158,4 +160,194 @@ func (o Options) bucketOperand(v bson.RawValue) (bson.RawValue, error) {
 	}
 	path, err := o.bucketPath("query: "+exprOperator, path)
 	return stringValue("$" + path), err
+}
+
+// BucketFilter translates a filter on measurements to a filter on buckets. The filter on buckets finds every bucket with a
+// matching measurement, and perhaps others. It translates conditions on the meta as BucketQuery does. Conditions on the time
+// become bounds of the times that a bucket holds. Conditions on other fields are left out. The error is an *Error.
+func (o Options) BucketFilter(filter bson.Raw) (bson.Raw, error) {
+	clauses := clauseList{newBuilder(), 0}
+	if err := o.addClauses(&clauses, filter, 0); err != nil {
+		return nil, err
+	}
+	all := newBuilder()
+	if clauses.n > 0 {
+		all.add("$and", bson.RawValue{Type: bson.TypeArray, Value: clauses.document()})
+	}
+	return all.document(), nil
+}
+
+// clauseList is an array of filters.
+type clauseList struct {
+	*builder
+	n int
+}
+
+// addFilter adds the filter {path: v}.
+func (l *clauseList) addFilter(path string, v bson.RawValue) {
+	one := newBuilder()
+	one.add(path, v)
+	l.add(strconv.Itoa(l.n), objectValue(one.document()))
+	l.n++
+}
+
+// addBound adds the filter {path: {operator: v}}.
+func (l *clauseList) addBound(path, operator string, v bson.RawValue) {
+	bound := newBuilder()
+	bound.add(operator, v)
+	l.addFilter(path, objectValue(bound.document()))
+}
+
+func (o Options) addClauses(l *clauseList, filter bson.Raw, depth int) error {
+	if depth > maxQueryDepth {
+		return refuse(codeBadValue, "the filter nests deeper than %d levels", maxQueryDepth)
+	}
+	var part cursor
+	for part.open(filter); part.next(); {
+		name, v := string(part.key), part.value()
+		switch {
+		case name == "$and":
+			var clause cursor
+			if v.Type != bson.TypeArray {
+				return refuse(codeBadValue, "the filter: $and must be an array of filters")
+			}
+			for clause.open(v.Value); clause.next(); {
+				if err := o.addClauses(l, clause.value().Value, depth+1); err != nil {
+					return err
+				}
+			}
+		case o.OfMeta(name):
+			path, err := o.bucketPath("filter", name)
+			if err != nil {
+				return err
+			}
+			l.addFilter(path, v)
+		case name == o.TimeField:
+			o.addTimes(l, v)
+		}
+	}
+	if part.err != nil {
+		return refuse(codeBadValue, "the filter is %v", part.err)
+	}
+	return nil
+}
+
+// addTimes adds the bounds of the buckets' times for a condition on the time. It ignores an operator that is no bound.
+func (o Options) addTimes(l *clauseList, v bson.RawValue) {
+	operators, isDocument := v.DocumentOK()
+	if !isDocument {
+		operators = newBuilder().document()
+		if v.Type == bson.TypeDateTime {
+			o.addTime(l, "$gte", v)
+			o.addTime(l, "$lte", v)
+		}
+	}
+	var operator cursor
+	for operator.open(operators); operator.next(); {
+		switch name := string(operator.key); {
+		case operator.value().Type != bson.TypeDateTime:
+		case name == "$eq":
+			o.addTime(l, "$gte", operator.value())
+			o.addTime(l, "$lte", operator.value())
+		case name == "$gt" || name == "$gte" || name == "$lt" || name == "$lte":
+			o.addTime(l, name, operator.value())
+		}
+	}
+}
+
+// addTime adds one bound. A bucket with a measurement at or after v begins later than v minus the span.
+func (o Options) addTime(l *clauseList, operator string, v bson.RawValue) {
+	low, high := MinPath(o.TimeField), MaxPath(o.TimeField)
+	if operator == "$lt" || operator == "$lte" {
+		l.addBound(low, operator, v)
+		return
+	}
+	l.addBound(high, operator, v)
+	if at := v.DateTime(); at >= -1<<63+o.Span() {
+		l.addBound(low, "$gt", bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendInt64(nil, at-o.Span())})
+	}
+}
+
+// MetaUpdate is an update of the meta of many measurements, which changes whole buckets.
+type MetaUpdate struct {
+	Query bson.Raw
+	// Update must be an object of operators.
+	Update bson.RawValue
+	// Multi must be set, because single measurements have no meta of their own. Upsert must not be set.
+	Multi, Upsert bool
+}
+
+// MetaDelete deletes the measurements of the series that a query on the meta selects.
+type MetaDelete struct {
+	Query bson.Raw
+	// Multi must be set, because single measurements cannot be selected by their meta.
+	Multi bool
+}
+
+// BucketUpdate translates an update of the meta to a query and an update of buckets. The operators determine the written meta, so
+// the caller must bring it into its normal form again. The error is an *Error.
+func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) {
+	switch {
+	case o.MetaField == "":
+		return nil, nil, refuse(codeInvalidOptions, "update: the collection has no metaField, so nothing can be updated")
+	case !u.Multi:
+		return nil, nil, refuse(codeInvalidOptions, "update: an update must change all measurements of a series: set multi: true")
+	case u.Upsert:
+		return nil, nil, refuse(codeInvalidOptions, "update: upsert is not supported on time series")
+	case u.Update.Type == bson.TypeArray:
+		return nil, nil, refuse(codeInvalidOptions, "update: a pipeline is not supported on time series: use operators such as $set")
+	case u.Update.Type != bson.TypeEmbeddedDocument:
+		return nil, nil, refuse(codeInvalidOptions, "update: the update must be an object of operators such as $set")
+	}
+	if query, err = o.BucketQuery(u.Query); err != nil {
+		return nil, nil, err
+	}
+	if update, err = o.bucketOperators(u.Update.Value); err != nil {
+		return nil, nil, err
+	}
+	return query, update, nil
+}
+
+// BucketDelete translates the query of a delete. Without a meta field only an empty query, which deletes everything, can
+// be translated. The error is an *Error.
+func (o Options) BucketDelete(d MetaDelete) (bson.Raw, error) {
+	if !d.Multi {
+		return nil, refuse(codeIllegalOperation, "delete: a delete must remove all measurements of a series: set multi: true")
+	}
+	return o.BucketQuery(d.Query)
+}
+
+func (o Options) bucketOperators(update bson.Raw) (bson.Raw, error) {
+	operators, err := rewrite(update, "update: the document is", func(b *builder, name string, v bson.RawValue) error {
+		if name == "" || name[0] != '$' {
+			return refuse(codeInvalidOptions, "update: %q is not an operator: a replacement is not supported on time series", name)
+		}
+		if v.Type != bson.TypeEmbeddedDocument {
+			return refuse(codeInvalidOptions, "update: %s must be an object of fields", name)
+		}
+		fields, err := o.bucketFields(name, v.Value)
+		b.add(name, objectValue(fields))
+		return err
+	})
+	if err == nil && isEmpty(operators) {
+		return nil, refuse(codeInvalidOptions, "update: an empty document would replace the measurements: use operators such as $set")
+	}
+	return operators, err
+}
+
+// bucketFields renames the fields of one operator, and the new names of $rename.
+func (o Options) bucketFields(operator string, fields bson.Raw) (bson.Raw, error) {
+	return rewrite(fields, "update: "+operator+" is", func(b *builder, name string, v bson.RawValue) error {
+		path, err := o.bucketPath("update: "+operator, name)
+		if err == nil && operator == "$rename" {
+			to, ok := v.StringValueOK()
+			if !ok {
+				return refuse(codeInvalidOptions, "update: $rename of %s must have the new name as a string", name)
+			}
+			to, err = o.bucketPath("update: "+operator, to)
+			v = stringValue(to)
+		}
+		b.add(path, v)
+		return err
+	})
 }

@@ -14,20 +14,14 @@
 // It is safe beside a live writer. Every position below the committed offset is stored by the time that offset can be read (E6).
 // A range ends at a committed offset that was read before.
 //
-//	range.go         Question, Range, Limit: the offsets to verify, below the committed offset of the group
-//	ports.go         Log, Offsets, Claims, Buckets
-//	verifier.go      Options, Verifier: one partition after the other
-//	window.go        the part of a range that is judged at a time: reading the log, then the buckets
-//	set.go           sets of positions; Letters: the positions of dead letters
-//	listing.go       the positions that a bucket lists, and the compaction that a segment or a bucket names
-//	compactions.go   which documents are the stored copies of their measurements, beside compactions
-//	conclude.go      missing, unknown, without a letter
-//	doubles.go       doubled: finding all copies of a measurement, and the copy that stays
-//	content.go       comparing values with records, and a hash of each measurement of a window
-//	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
-//	elements.go      BSON elements that may be malformed
-//	lost.go          records that retention deleted before they were read
-//	repair.go        waiting for pending writes, then removing copies from buckets and segments
-//	remainder.go     the update that keeps the rest of a bucket or segment
-//	report.go        Report, Findings, Repairs
+//	range.go     Question, Range, Limit: the offsets to verify, below the committed offset of the group; records that were lost before
+//	verifier.go  Options, Verifier: one partition after the other; Log, Offsets, Claims, Notes, Buckets
+//	window.go    the part of a range that is judged at a time: the log, then the buckets, then missing, unknown, without a letter
+//	set.go       sets of positions; Letters: the positions of dead letters
+//	listing.go   the positions that a bucket lists, and the compaction that a segment or a bucket names
+//	copies.go    which documents are the stored copies of their measurements, beside compactions; doubled measurements
+//	content.go   comparing values with records, and a hash of each measurement of a window
+//	account.go   what a bucket's control must say of its columns, with the minimum and maximum of each field
+//	repair.go    waiting for pending writes, then removing copies from buckets and segments
+//	report.go    Report, Findings, Repairs
 package verify
