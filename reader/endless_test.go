@@ -41,7 +41,7 @@ func (e endless) bucket(n int) bson.Raw {
 func (e endless) find(_ context.Context, r request) (documents, error) {
 	metas := r.filter[0].Value.(bson.D)[0].Value.(bson.A)
 	first := 0
-	for first < e.series && !sameValue(e.meta(first), metas[0].(bson.RawValue)) {
+	for first < e.series && !e.meta(first).Equal(metas[0].(bson.RawValue)) {
 		first++
 	}
 	return &endlessAnswer{endless: e, next: first * e.buckets, end: (first + len(metas)) * e.buckets}, nil

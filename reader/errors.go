@@ -37,8 +37,7 @@ type BucketError struct {
 }
 
 func newBucketError(namespace string, bucket bson.Raw, err error) *BucketError {
-	_, missing := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldSegment)
-	return &BucketError{Namespace: namespace, ID: cloned(idOf(bucket)), Segment: missing == nil, Err: err}
+	return &BucketError{Namespace: namespace, ID: timeseries.Clone(idOf(bucket)), Segment: isSegment(bucket), Err: err}
 }
 
 // Error names the bucket, what is wrong with it, and the way out.

@@ -59,7 +59,7 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	}
 	if p.segments {
 		plan.Segments = &Cost{}
-		if err := plan.Segments.add(s.explainSegments(ctx, &p)); err != nil {
+		if err := plan.Segments.add(s.port.explainFind(ctx, s.stagingRequest(&p))); err != nil {
 			return Plan{}, fmt.Errorf("running explain for the segments of %s: %w", s.namespace, err)
 		}
 	}
@@ -92,11 +92,6 @@ func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c
 		}
 	}
 	return c, explained, nil
-}
-
-// explainSegments explains the reading of segments.
-func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error) {
-	return s.port.explainFind(ctx, s.stagingRequest(p))
 }
 
 // ExplainFilter asks the server what a find with a filter on buckets costs. The filter has the form that

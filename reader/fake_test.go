@@ -308,7 +308,7 @@ func matchesOne(document bson.Raw, name string, condition any) bool {
 		return !slices.ContainsFunc(clausesOf(condition), func(clause any) bool { return !is(clause) })
 	}
 	v := at(document, name)
-	if raw, ok := condition.(bson.RawValue); ok && isOperators(raw) {
+	if raw, ok := condition.(bson.RawValue); ok && timeseries.HasOperators(raw) {
 		condition = filterOf(raw)
 	}
 	operators, ok := condition.(bson.D)

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/internal/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
 )
 
 // Find yields the measurements that the query selects, series after series in the order of their metas. Within a series they come
@@ -89,14 +89,14 @@ func (r *reading) find(ctx context.Context, g group, swept documents) error {
 		}
 		pick := func(meta bson.RawValue) bool {
 			if want == nil {
-				first := cloned(meta)
+				first := timeseries.Clone(meta)
 				want = &first
 			}
-			if sameValue(meta, *want) {
+			if meta.Equal(*want) {
 				return true
 			}
-			if same := func(v bson.RawValue) bool { return sameValue(v, meta) }; !slices.ContainsFunc(done, same) && !slices.ContainsFunc(others, same) {
-				others = append(others, cloned(meta))
+			if same := func(v bson.RawValue) bool { return v.Equal(meta) }; !slices.ContainsFunc(done, same) && !slices.ContainsFunc(others, same) {
+				others = append(others, timeseries.Clone(meta))
 			}
 			return false
 		}
@@ -183,10 +183,10 @@ func (r *reading) give(h *held) error {
 	m := &r.m
 	m.Time, m.Meta, m.Fields = time.UnixMilli(h.current.Time).UTC(), h.current.Meta, h.current.Fields
 	m.Source, m.Position = h.source, h.current.Position
-	if h.unpacker != nil && r.plan.fields.trims() {
-		var ok bool
-		if m.Fields, ok = r.plan.fields.trimmed(&r.trim, rawbson.Content(m.Fields)); !ok {
-			return r.bad(h.bucket, errMalformed)
+	if h.unpacker != nil { // measurements from segments are trimmed already
+		var err error
+		if m.Fields, err = r.plan.fields.trimmed(&r.trim, m.Fields); err != nil {
+			return r.bad(h.bucket, err)
 		}
 	}
 	if !r.yield(*m, nil) {

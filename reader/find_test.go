@@ -132,7 +132,7 @@ func TestFindGoesOnPastBucketsThatCannotBeRead(t *testing.T) {
 	}
 	for _, failure := range failures {
 		var bad *BucketError
-		if !errors.As(failure, &bad) || !slices.ContainsFunc(f.buckets, func(b bson.Raw) bool { return sameValue(idOf(b), bad.ID) }) {
+		if !errors.As(failure, &bad) || !slices.ContainsFunc(f.buckets, func(b bson.Raw) bool { return idOf(b).Equal(bad.ID) }) {
 			t.Errorf("%v names no bucket", failure)
 		}
 		for _, part := range []string{"db.s.buckets", "ObjectID"} {

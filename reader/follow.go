@@ -220,21 +220,20 @@ type changed struct {
 func (f *following) changed(ctx context.Context, source *followed) (list []changed, last int64, err error) {
 	beyond := bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gt", Value: source.mark}}}
 	r := request{
-		filter:     bson.D{{Key: "$and", Value: bson.A{append(filterOfSource(source.source), beyond), f.selected()}}},
+		filter:     bson.D{{Key: "$and", Value: bson.A{append(timeseries.OfSource(source.source), beyond), f.selected()}}},
 		sort:       bson.D{{Key: timeseries.PathLast, Value: 1}},
 		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}, {Key: timeseries.PathOwner, Value: 1}},
-		hint:       sourceIndex(),
+		hint:       timeseries.SourceIndex(),
 	}
 	last = source.mark
 	answer, err := f.series.port.find(ctx, r)
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		last = max(last, lastOf(d))
 		id := idOf(d)
-		before, known := source.shown[keyOf(id)]
+		before, known := source.shown[timeseries.Key(id)]
 		count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 		if !known || ok && count > int64(before.count) {
-			_, missing := d.LookupErr(timeseries.FieldControl, timeseries.FieldSegment)
-			list = append(list, changed{cloned(id), missing == nil})
+			list = append(list, changed{timeseries.Clone(id), isSegment(d)})
 		}
 		return nil
 	})
@@ -279,7 +278,7 @@ func byID(ids bson.A) bson.D {
 
 // showBucket yields what is new in a bucket or a segment. c selects series in segments.
 func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) error {
-	key := keyOf(idOf(bucket))
+	key := timeseries.Key(idOf(bucket))
 	before, known := source.shown[key]
 	now := shownBucket{last: lastOf(bucket), count: before.count}
 	h := f.merge.spare()
@@ -287,8 +286,8 @@ func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) err
 	err := h.unpacker.Reset(bucket)
 	h.bucket, h.source = append(h.bucket[:0], bucket...), h.unpacker.Source()
 	segment := h.unpacker.IsSegment()
-	_, hidden := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldCompaction)
-	twice := segment || hidden == nil // a measurement may come both in a segment and in a bucket
+	compacted := bucket.Lookup(timeseries.FieldControl, timeseries.FieldCompaction).Type != 0
+	twice := segment || compacted // a measurement may come both in a segment and in a bucket
 	for i := 0; err == nil && h.unpacker.Next(&h.current); i++ {
 		if known && i < before.count || !known && h.current.Position.Offset <= source.mark {
 			now.count = max(now.count, i+1)
@@ -318,28 +317,13 @@ func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) err
 	return nil
 }
 
-// filterOfSource selects the buckets of a source.
-func filterOfSource(source timeseries.Source) bson.D {
-	return bson.D{
-		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: source.TopicID[:]}},
-		{Key: timeseries.PathPartition, Value: source.Partition},
-	}
-}
-
 // latestOf requests some fields of the bucket that has the largest offset of a source.
 func latestOf(source timeseries.Source, paths ...string) request {
-	r := request{filter: filterOfSource(source), sort: bson.D{{Key: timeseries.PathLast, Value: -1}}, hint: sourceIndex(), limit: 1}
+	r := request{filter: timeseries.OfSource(source), sort: bson.D{{Key: timeseries.PathLast, Value: -1}}, hint: timeseries.SourceIndex(), limit: 1}
 	for _, path := range paths {
 		r.projection = append(r.projection, bson.E{Key: path, Value: 1})
 	}
 	return r
-}
-
-// sourceIndex are the keys of the index that serves one source in the order of offsets.
-func sourceIndex() bson.D {
-	return bson.D{
-		{Key: timeseries.PathTopicID, Value: 1}, {Key: timeseries.PathPartition, Value: 1}, {Key: timeseries.PathLast, Value: 1},
-	}
 }
 
 // sourceOf reads a partition document. False means that it has another form.
@@ -364,9 +348,6 @@ func lastOf(bucket bson.Raw) int64 {
 	return -1
 }
 
-// keyOf returns an _id as the key of a map.
-func keyOf(id bson.RawValue) string { return string(byte(id.Type)) + string(id.Value) }
-
 // passedWindow is the number of offsets that one set covers.
 const passedWindow = 1 << 32
 
@@ -378,7 +359,7 @@ type passed struct {
 
 // add adds a position, and reports whether it is new.
 func (p *passed) add(at timeseries.Position) bool {
-	if p.has(p.older, at) || p.has(p.newer, at) {
+	if p.older != nil && p.older.Contains(at) || p.newer != nil && p.newer.Contains(at) {
 		return false
 	}
 	if p.newer == nil {
@@ -387,10 +368,6 @@ func (p *passed) add(at timeseries.Position) bool {
 	}
 	p.newer.Add(at)
 	return true
-}
-
-func (*passed) has(set *timeseries.PositionSet, at timeseries.Position) bool {
-	return set != nil && set.Contains(at)
 }
 
 // forget drops positions up to a mark, or some of them. Callers never ask for these again.

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries"
-	"waterwheel/internal/timeseries/rawbson"
 )
 
 // Latest yields the newest measurement of each series that the query selects, in the order of their metas. If several have the
@@ -77,7 +76,7 @@ func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) (last bs
 		if !ok || err != nil {
 			return last, err
 		}
-		last = cloned(idOf(buckets.current))
+		last = timeseries.Clone(idOf(buckets.current))
 		use, err := r.usable(buckets, g)
 		switch {
 		case err != nil:
@@ -213,14 +212,7 @@ const fieldBegins = "begins"
 // that are not shown yet, or that end too early.
 func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
 	filter := bson.D{anyOf(metas)}
-	begins := bson.D{}
-	if p.first > math.MinInt64 {
-		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
-	}
-	if p.last < math.MaxInt64 {
-		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
-	}
-	if len(begins) > 0 {
+	if begins := p.begins(); len(begins) > 0 {
 		filter = append(filter, bson.E{Key: s.minPath(), Value: begins})
 	}
 	return bson.A{
@@ -265,7 +257,7 @@ func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate)
 	for i, c := range some {
 		metas[i], batch[i] = c.group.meta, *c
 	}
-	q := request{filter: append(bson.D{anyOf(metas)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.index()}
+	q := request{filter: append(bson.D{anyOf(metas)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.options.SeriesIndex()}
 	answer, err := r.series.port.find(ctx, q)
 	err = each(ctx, answer, err, func(bucket bson.Raw) error {
 		if c := candidateOf(batch, metaOf(bucket)); c != nil {
@@ -298,15 +290,12 @@ func (r *reading) keepLatest(c *candidate, bucket bson.Raw) error {
 
 // detached copies the current measurement of a bucket, in the form of measurements from segments.
 func (r *reading) detached(h *held) (*held, error) {
-	fields := h.current.Fields
-	if r.plan.fields.trims() {
-		var ok bool
-		if fields, ok = r.plan.fields.trimmed(&r.trim, rawbson.Content(fields)); !ok {
-			return nil, errMalformed
-		}
+	fields, err := r.plan.fields.trimmed(&r.trim, h.current.Fields)
+	if err != nil {
+		return nil, err
 	}
 	d := &held{plan: r.plan, sorted: true, source: h.source, current: h.current}
-	d.current.Fields, d.current.Meta = bytes.Clone(fields), cloned(h.current.Meta)
+	d.current.Fields, d.current.Meta = bytes.Clone(fields), timeseries.Clone(h.current.Meta)
 	return d, nil
 }
 

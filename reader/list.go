@@ -126,7 +126,7 @@ func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
 	answer, err := s.port.aggregate(ctx, s.listing(p))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		if meta := idOf(d); !timeseries.IsSegmentMeta(meta) {
-			list = append(list, group{meta: cloned(meta)})
+			list = append(list, group{meta: timeseries.Clone(meta)})
 		}
 		return nil
 	})
@@ -189,7 +189,7 @@ func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bo
 			return bson.RawValue{}, false, err
 		}
 		if meta := metaOf(buckets.current); g.takes(meta) {
-			return cloned(meta), true, nil
+			return timeseries.Clone(meta), true, nil
 		}
 	}
 }

@@ -54,37 +54,23 @@ func wholeMeta(filter bson.D) *bson.RawValue {
 		return nil
 	}
 	v := filter[0].Value.(bson.RawValue)
-	if v.Type == bson.TypeRegex {
-		return nil
-	}
-	if name, operand := onlyOperator(v); name == "$eq" {
-		return &operand
-	} else if name == "" && !isOperators(v) {
+	if !timeseries.IsCondition(v) {
 		return &v
+	}
+	if elements := elementsOf(v); len(elements) == 1 && elements[0].Key() == "$eq" {
+		operand := elements[0].Value()
+		return &operand
 	}
 	return nil
 }
 
-// onlyOperator returns the name and the operand of {$operator: operand}. The name is empty for anything else.
-func onlyOperator(v bson.RawValue) (string, bson.RawValue) {
-	elements, err := elementsOf(v)
-	if err != nil || len(elements) != 1 || !isOperators(v) {
-		return "", bson.RawValue{}
-	}
-	return elements[0].Key(), elements[0].Value()
-}
-
-// isOperators distinguishes {$gt: …} from an object to compare with.
-func isOperators(v bson.RawValue) bool {
-	elements, err := elementsOf(v)
-	return err == nil && len(elements) > 0 && strings.HasPrefix(elements[0].Key(), "$")
-}
-
-func elementsOf(v bson.RawValue) ([]bson.RawElement, error) {
+// elementsOf returns the elements of an object, which was validated. Other values have none.
+func elementsOf(v bson.RawValue) []bson.RawElement {
 	if v.Type != bson.TypeEmbeddedDocument {
-		return nil, nil
+		return nil
 	}
-	return bson.Raw(v.Value).Elements()
+	elements, _ := bson.Raw(v.Value).Elements()
+	return elements
 }
 
 // normalQuery brings the values that a query compares with into the normal form in which metas are stored.
@@ -106,7 +92,7 @@ func normalCondition(name string, v bson.RawValue, depth int) bson.RawValue {
 		return timeseries.NormalMeta(v) // It normalizes objects to compare with. The order of an operator's arguments has no meaning.
 	case name == "$and" || name == "$or" || name == "$nor":
 		return normalClauses(v, depth)
-	case name == "$not" || name == "$elemMatch" || isOperators(v):
+	case name == "$not" || name == "$elemMatch" || timeseries.HasOperators(v):
 		if v.Type != bson.TypeEmbeddedDocument {
 			return v
 		}
@@ -194,12 +180,11 @@ func (b *bounds) add(filter bson.D) {
 
 // compare adds the conditions of a path. v is a value that the path must equal, or an object of operators.
 func (b *bounds) compare(path []string, v bson.RawValue) {
-	if !isOperators(v) {
+	if !timeseries.HasOperators(v) {
 		b.equals(path, v)
 		return
 	}
-	operators, _ := elementsOf(v)
-	for _, e := range operators {
+	for _, e := range elementsOf(v) {
 		operand := e.Value()
 		if e.Key() == "$eq" {
 			b.equals(path, operand)
@@ -250,8 +235,7 @@ func (b *bounds) holds(path []string, v bson.RawValue) {
 		b.all = append(b.all, b.begins(path, "$lte", v), b.reaches(path, "$gte", v))
 		return
 	}
-	members, _ := elementsOf(v) // no members if v is not an object
-	for _, e := range members {
+	for _, e := range elementsOf(v) {
 		if name := e.Key(); name != "" && name[0] != '$' && !strings.Contains(name, ".") {
 			b.holds(append(slices.Clip(path), name), e.Value())
 		}

@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -168,19 +169,28 @@ func (s *Series) wantMetas(p *plan) {
 // no room for times before 1970 or after 2106. It bounds both control.min and control.max on both sides, because an index may
 // begin with either.
 func (s *Series) timeFilter(p *plan) bson.D {
-	begins, ends := bson.D{}, bson.D{}
-	if p.first > math.MinInt64 {
-		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
-		ends = append(ends, bson.E{Key: "$gte", Value: bson.DateTime(p.first)})
-	}
-	if p.last < math.MaxInt64 {
-		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
-		ends = append(ends, bson.E{Key: "$lte", Value: bson.DateTime(saturate(p.last, p.span))})
-	}
+	begins, ends := p.begins(), bson.D{}
 	if len(begins) == 0 {
 		return bson.D{}
 	}
+	if p.first > math.MinInt64 {
+		ends = append(ends, bson.E{Key: "$gte", Value: bson.DateTime(p.first)})
+	}
+	if p.last < math.MaxInt64 {
+		ends = append(ends, bson.E{Key: "$lte", Value: bson.DateTime(saturate(p.last, p.span))})
+	}
 	return bson.D{{Key: s.minPath(), Value: begins}, {Key: s.maxPath(), Value: ends}}
+}
+
+// begins bounds the minimum time of a bucket that may hold measurements in the plan's times. Empty means that nothing bounds it.
+func (p *plan) begins() (begins bson.D) {
+	if p.first > math.MinInt64 {
+		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
+	}
+	if p.last < math.MaxInt64 {
+		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
+	}
+	return begins
 }
 
 // idFilter bounds the _id of the buckets that timeFilter selects, so that the index on it can serve a range of time over all
@@ -248,17 +258,21 @@ func (f *fields) child(name []byte) *fields {
 	return nil
 }
 
-// trims reports whether any path is dotted. If none is, the server has returned exactly the right columns.
-func (f *fields) trims() bool {
-	if f == nil {
-		return false
+// errMalformed means that a stored document is not valid BSON.
+var errMalformed = errors.New("it holds malformed BSON")
+
+// trimmed returns a document with only the elements that the fields name. If no path is dotted, the server has returned exactly
+// these. Otherwise trimmed uses the memory of buffer.
+func (f *fields) trimmed(buffer *[]byte, document bson.Raw) (bson.Raw, error) {
+	if f == nil || !slices.ContainsFunc(f.children, func(c *fields) bool { return !c.whole }) {
+		return document, nil
 	}
-	for _, c := range f.children {
-		if !c.whole {
-			return true
-		}
+	dst, ok := f.appendTrimmed(append((*buffer)[:0], 0, 0, 0, 0), rawbson.Content(document))
+	if !ok {
+		return nil, errMalformed
 	}
-	return false
+	*buffer = rawbson.EndDocument(dst, 0)
+	return *buffer, nil
 }
 
 // appendTrimmed appends the elements that the fields name, as a projection of MongoDB does. Objects and arrays on the way are

@@ -82,7 +82,7 @@ func folded(facts []fact, rules *rollup.Rules, of func(int64) int64) (list []win
 	})
 	for _, f := range facts {
 		begin := of(f.time)
-		if n := len(list); n == 0 || list[n-1].Time != begin || !sameValue(list[n-1].meta, f.meta) {
+		if n := len(list); n == 0 || list[n-1].Time != begin || !list[n-1].meta.Equal(f.meta) {
 			list = append(list, window{f.meta, rules.NewRow(begin)})
 		}
 		list[len(list)-1].Add(encode(f.fields))

@@ -3,7 +3,6 @@ package reader
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -67,7 +66,7 @@ func (s *scan) rest() request {
 		direction, bound = -1, "$lte"
 	}
 	r.sort = bson.D{{Key: s.series.minPath(), Value: direction}}
-	r.hint = s.series.index()
+	r.hint = s.series.options.SeriesIndex()
 	if s.started {
 		behind := bson.D{{Key: s.series.minPath(), Value: bson.D{{Key: bound, Value: bson.DateTime(s.last)}}}}
 		r.filter = bson.D{{Key: "$and", Value: bson.A{r.filter, behind}}}
@@ -79,7 +78,7 @@ func (s *scan) rest() request {
 func (s *scan) take(bucket bson.Raw) bool {
 	s.current = bucket
 	s.begins, s.timed = s.series.begins(bucket)
-	key := keyOf(idOf(bucket))
+	key := timeseries.Key(idOf(bucket))
 	if s.beside == nil {
 		s.beside, s.untimed = map[string]bool{}, map[string]bool{}
 	}
@@ -105,35 +104,18 @@ func (s *scan) close(ctx context.Context) {
 
 // begins returns a bucket's control.min.<time> in milliseconds. False means that it has none.
 func (s *Series) begins(bucket bson.Raw) (int64, bool) {
-	v, err := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldMin, s.options.TimeField)
-	if err != nil {
-		return 0, false
-	}
-	return v.DateTimeOK()
+	return bucket.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.options.TimeField).DateTimeOK()
 }
 
 // idOf returns a bucket's _id. Type 0 means that none can be read.
-func idOf(bucket bson.Raw) bson.RawValue {
-	v, err := bucket.LookupErr(timeseries.FieldID)
-	if err != nil {
-		return bson.RawValue{}
-	}
-	return v
-}
+func idOf(bucket bson.Raw) bson.RawValue { return bucket.Lookup(timeseries.FieldID) }
 
 // metaOf returns a bucket's meta. Type 0 means that it has none.
-func metaOf(bucket bson.Raw) bson.RawValue {
-	v, err := bucket.LookupErr(timeseries.FieldMeta)
-	if err != nil {
-		return bson.RawValue{}
-	}
-	return v
-}
+func metaOf(bucket bson.Raw) bson.RawValue { return bucket.Lookup(timeseries.FieldMeta) }
 
-func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && slices.Equal(a.Value, b.Value) }
-
-func cloned(v bson.RawValue) bson.RawValue {
-	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
+// isSegment reports whether a document is a segment.
+func isSegment(document bson.Raw) bool {
+	return document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).Type != 0
 }
 
 const (
@@ -165,7 +147,7 @@ func (g group) sweeps() bool {
 	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
 		return false
 	}
-	return !isOperators(g.meta)
+	return !timeseries.HasOperators(g.meta)
 }
 
 // swept returns the indexes of groups that one request can include, from an index on. There are no more than most.
@@ -193,7 +175,7 @@ func (s *Series) sweepRequest(p *plan, groups []group, places []int) request {
 	}
 	return request{
 		filter: append(bson.D{anyOf(metas)}, s.shownFilter(p)...), projection: p.projection,
-		sort: s.index(), hint: s.index(),
+		sort: s.options.SeriesIndex(), hint: s.options.SeriesIndex(),
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/internal/timeseries"
-	"waterwheel/internal/timeseries/rawbson"
 )
 
 // stagingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has ended at
@@ -97,7 +96,7 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	}
 	answer, err := g.series.port.find(ctx, g.series.stagingRequest(g.plan))
 	return each(ctx, answer, err, func(segment bson.Raw) error {
-		id := keyOf(idOf(segment))
+		id := timeseries.Key(idOf(segment))
 		if g.seen[id] {
 			return nil
 		}
@@ -141,12 +140,9 @@ func (g *staging) add(segment bson.Raw) error {
 		if h == nil {
 			continue
 		}
-		fields := m.Fields
-		if g.plan.fields.trims() {
-			var ok bool
-			if fields, ok = g.plan.fields.trimmed(&g.trim, m.Elements); !ok {
-				return errMalformed
-			}
+		fields, err := g.plan.fields.trimmed(&g.trim, m.Fields)
+		if err != nil {
+			return err
 		}
 		if g.plan.single {
 			h.keepNewest(&m, fields)
@@ -156,9 +152,6 @@ func (g *staging) add(segment bson.Raw) error {
 	}
 	return g.unpacker.Err()
 }
-
-// errMalformed means that a stored document is not valid BSON.
-var errMalformed = errors.New("it holds malformed BSON")
 
 // sourceNumber returns the index of a partition in sources, which it adds if necessary.
 func (g *staging) sourceNumber(source timeseries.Source) uint32 {
@@ -184,16 +177,6 @@ func (g *staging) of(meta bson.RawValue) *held {
 	g.rows[string(g.key)] = h
 	g.list = append(g.list, h)
 	return h
-}
-
-// trimmed returns a document of the elements that the fields name. It uses the memory of buffer.
-func (f *fields) trimmed(buffer *[]byte, elements []byte) (bson.Raw, bool) {
-	dst, ok := f.appendTrimmed(append((*buffer)[:0], 0, 0, 0, 0), elements)
-	if !ok {
-		return nil, false
-	}
-	*buffer = rawbson.EndDocument(dst, 0)
-	return *buffer, true
 }
 
 // choice is the set of series in some segments that a query selects.
@@ -244,7 +227,7 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 	}
 	answer, err := s.port.aggregate(ctx, s.choosing(p, segments))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
-		c.metas = append(c.metas, cloned(idOf(d)))
+		c.metas = append(c.metas, timeseries.Clone(idOf(d)))
 		return nil
 	})
 	if refuses(err) {
@@ -338,31 +321,33 @@ func (s *Series) tryEach(ctx context.Context, p *plan, segments bson.D) (metas [
 	answer, err := s.port.find(ctx, request{filter: segments, projection: bson.D{{Key: column, Value: 1}}})
 	err = each(ctx, answer, err, func(segment bson.Raw) error {
 		for index, meta := range members(bson.Raw(segment.Lookup(timeseries.FieldData, s.options.MetaField).Value)) {
-			if key := keyOf(meta); !met[key] {
+			if key := timeseries.Key(meta); !met[key] {
 				met[key] = true
-				places = append(places, place{cloned(idOf(segment)), column + "." + index, cloned(meta)})
+				places = append(places, place{timeseries.Clone(idOf(segment)), column + "." + index, timeseries.Clone(meta)})
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, at := range places {
+		there, err := atPlace(p.meta, at.path)
 		if err != nil {
-			break
+			return nil, err
 		}
-		var there bson.D
-		if there, err = atPlace(p.meta, at.path); err != nil {
-			break
-		}
-		var found bool
-		found, err = s.isThere(ctx, request{
+		found, err := s.isThere(ctx, request{
 			filter:     both(bson.D{{Key: timeseries.FieldID, Value: at.segment}}, there),
 			projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1,
 		})
+		if err != nil {
+			return nil, err
+		}
 		if found {
 			metas = append(metas, at.meta)
 		}
 	}
-	return metas, err
+	return metas, nil
 }
 
 // atPlace rewrites a filter on the meta into a filter on the value at a path.

@@ -104,11 +104,6 @@ func (s *Series) minPath() string { return timeseries.MinPath(s.options.TimeFiel
 // maxPath is the path of a bucket's maximum time.
 func (s *Series) maxPath() string { return timeseries.MaxPath(s.options.TimeField) }
 
-// index are the keys of the index that serves one series in the order of time.
-func (s *Series) index() bson.D {
-	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: s.minPath(), Value: 1}}
-}
-
 // Measurement is one measurement. Its Meta and Fields are valid until the iterator's next step.
 type Measurement struct {
 	// Time is in UTC, in whole milliseconds.

@@ -281,7 +281,7 @@ func (a *ability) tried(try func() (has, known bool)) bool {
 func (s *Series) ordersMetas(ctx context.Context) bool {
 	return s.orders.tried(func() (has, known bool) {
 		var sorted []bson.RawValue
-		known = s.probe(ctx, ordering(), func(d bson.Raw) { sorted = append(sorted, cloned(metaOf(d))) })
+		known = s.probe(ctx, ordering(), func(d bson.Raw) { sorted = append(sorted, timeseries.Clone(metaOf(d))) })
 		return len(sorted) == len(metasToOrder) && slices.IsSortedFunc(sorted, timeseries.Compare), known
 	})
 }

@@ -186,7 +186,7 @@ func TestReadsSegmentsOnAServer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				metas = append(metas, keyOf(meta))
+				metas = append(metas, timeseries.Key(meta))
 			}
 			if diff := cmp.Diff(metasOf(selected), metas); diff != "" {
 				t.Errorf("seed %d, the series of %s: %s", seed, selection.name, diff)

@@ -48,7 +48,7 @@ func naive(t *testing.T, o timeseries.Options, buckets []bson.Raw, q Query, take
 			if err := bson.Unmarshal(m.Fields, &fields); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, fact{cloned(m.Meta), m.Time, u.Source(), m.Position, fields})
+			all = append(all, fact{timeseries.Clone(m.Meta), m.Time, u.Source(), m.Position, fields})
 		}
 		if err := u.Err(); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 			o = wideOptions
 		}
 		metas := slices.DeleteFunc(oddMetas(), func(m bson.RawValue) bool { // names that servers refuse, and arrays in two of three cases
-			return m.Type == bson.TypeEmbeddedDocument && isOperators(m) || m.Type == bson.TypeRegex || m.Type == bson.TypeArray && seed%3 != 0
+			return m.Type == bson.TypeEmbeddedDocument && timeseries.HasOperators(m) || m.Type == bson.TypeRegex || m.Type == bson.TypeArray && seed%3 != 0
 		})
 		if !arrays {
 			metas = slices.DeleteFunc(metas, func(m bson.RawValue) bool { return m.Type == bson.TypeArray })

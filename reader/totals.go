@@ -256,7 +256,7 @@ func nextGroup(streams []*stream) (meta bson.RawValue, ok bool) {
 		}
 	}
 	if ok {
-		meta = cloned(meta)
+		meta = timeseries.Clone(meta)
 	}
 	return meta, ok
 }
@@ -264,10 +264,10 @@ func nextGroup(streams []*stream) (meta bson.RawValue, ok bool) {
 // add adds the current row or measurement of a stream to its window.
 func (t *totaling) add(s *stream) error {
 	ms := s.head.Time.UnixMilli()
-	i := slices.IndexFunc(t.open, func(w *opened) bool { return sameValue(w.meta, s.head.Meta) })
+	i := slices.IndexFunc(t.open, func(w *opened) bool { return w.meta.Equal(s.head.Meta) })
 	if i < 0 {
 		i = len(t.open)
-		t.open = append(t.open, &opened{meta: cloned(s.head.Meta), to: math.MinInt64, row: t.rules.NewRow(0)})
+		t.open = append(t.open, &opened{meta: timeseries.Clone(s.head.Meta), to: math.MinInt64, row: t.rules.NewRow(0)})
 	}
 	w := t.open[i]
 	if ms >= w.to {

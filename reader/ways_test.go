@@ -133,7 +133,7 @@ func (w *world) randomQuery(about int64) (q Query, name string, selected []fact)
 // newestOf returns the newest measurement of each series.
 func newestOf(list []fact) (newest []fact) {
 	for _, f := range list {
-		i := slices.IndexFunc(newest, func(g fact) bool { return sameValue(f.meta, g.meta) })
+		i := slices.IndexFunc(newest, func(g fact) bool { return f.meta.Equal(g.meta) })
 		if i < 0 {
 			newest = append(newest, f)
 		} else if f.compare(newest[i]) > 0 {
@@ -148,7 +148,7 @@ func metasOf(list []fact) (metas []string) {
 	newest := newestOf(list)
 	slices.SortFunc(newest, func(f, g fact) int { return timeseries.Compare(orNull(f.meta), orNull(g.meta)) })
 	for _, f := range newest {
-		metas = append(metas, keyOf(f.meta))
+		metas = append(metas, timeseries.Key(f.meta))
 	}
 	return metas
 }
@@ -183,7 +183,7 @@ func (w *world) checkWays(t *testing.T, s *Series, about int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		metas = append(metas, keyOf(meta))
+		metas = append(metas, timeseries.Key(meta))
 	}
 	all := w.facts
 	if !q.From.IsZero() || !q.To.IsZero() {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // IDIndexName is the name of the index on _id. It narrows by time if a query bounds the _id too, as MongoDB's own unpacking stage
@@ -225,13 +224,12 @@ func (c *conditions) read(path string, v bson.RawValue) {
 		c.add(condition{path: path})
 		return
 	}
-	operators, isDocument := v.DocumentOK()
-	if !isDocument || !hasOperators(operators) {
+	if !HasOperators(v) {
 		c.add(condition{path, true})
 		return
 	}
 	var operator cursor
-	for operator.open(operators); operator.next(); {
+	for operator.open(v.Value); operator.next(); {
 		switch string(operator.key) {
 		case "$eq", "$in":
 			c.add(condition{path, true})
@@ -242,12 +240,6 @@ func (c *conditions) read(path string, v bson.RawValue) {
 			c.addWide(path + " " + string(operator.key))
 		}
 	}
-}
-
-// hasOperators reports whether an object holds operators. Otherwise it is a value to be equal to.
-func hasOperators(d bson.Raw) bool {
-	e, err := bsoncore.Document(d).IndexErr(0)
-	return err == nil && len(e.Key()) > 0 && e.Key()[0] == '$'
 }
 
 // add adds a condition, one per path. Equality is stronger than bounds.

@@ -227,16 +227,19 @@ func IsAsRead(path string, value bson.RawValue) bson.E {
 	switch {
 	case value.Type == 0:
 		return IsAbsent(path)
-	case isCondition(value):
+	case IsCondition(value):
 		return bson.E{Key: path, Value: bson.D{{Key: "$eq", Value: value}}}
 	}
 	return bson.E{Key: path, Value: value} // every server finds this form quickly together with an _id
 }
 
-// isCondition reports whether a query takes a value as a condition.
-func isCondition(v bson.RawValue) bool {
+// IsCondition reports whether a query takes a value as a condition. Otherwise the query compares with the value.
+func IsCondition(v bson.RawValue) bool { return v.Type == bson.TypeRegex || HasOperators(v) }
+
+// HasOperators distinguishes {$gt: …} from an object to compare with.
+func HasOperators(v bson.RawValue) bool {
 	if v.Type != bson.TypeEmbeddedDocument {
-		return v.Type == bson.TypeRegex
+		return false
 	}
 	first, err := v.Document().IndexErr(0)
 	return err == nil && strings.HasPrefix(first.Key(), "$")
