@@ -33,8 +33,8 @@ type Advice struct {
 // indexes serve no filter. A partial index serves only a filter that repeats its expression. The error is an *Error, and means
 // that the filter is malformed.
 func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
-	var c conditions
-	if err := c.readFilter(filter, 0); err != nil {
+	c, err := readFilter(filter)
+	if err != nil {
 		return Advice{}, err
 	}
 	a := Advice{Wide: c.wide}
@@ -69,7 +69,7 @@ func (o Options) narrowing(c conditions, filter bson.Raw, index Index) (paths []
 	for key.open(index.Keys); key.next(); {
 		path, kind := string(key.key), key.value()
 		if path == FieldID {
-			if _, found := c.of(o.TimeField); !found {
+			if c.of(o.TimeField) == nil {
 				return nil
 			}
 			return []string{o.TimeField}
@@ -79,14 +79,13 @@ func (o Options) narrowing(c conditions, filter bson.Raw, index Index) (paths []
 		}
 		user, isRange := rangeField(path)
 		if !isRange {
-			name, rest := first(path)
-			if name != FieldMeta || o.MetaField == "" {
+			var ofMeta bool
+			if user, ofMeta = o.userPath(path); !ofMeta {
 				return paths
 			}
-			user = o.MetaField + rest
 		}
-		one, found := c.of(user)
-		if _, named := kind.StringValueOK(); !found || named && (kind.StringValue() != "hashed" || !one.point) {
+		one := c.of(user)
+		if name, named := kind.StringValueOK(); one == nil || named && (name != "hashed" || !one.point) {
 			return paths
 		}
 		if !slices.Contains(paths, user) { // a minimum and a maximum stand for one field
@@ -174,48 +173,18 @@ type conditions struct {
 	wide []string
 }
 
-// readFilter reads the conditions of a filter. The clauses of $and count as the filter's own, but the clauses of $or and $nor do
-// not.
-func (c *conditions) readFilter(filter bson.Raw, depth int) error {
-	if depth > maxQueryDepth {
-		return refuse(codeBadValue, "the filter nests deeper than %d levels", maxQueryDepth)
-	}
-	var part cursor
-	for part.open(filter); part.next(); {
-		name, v := string(part.key), part.value()
+// readFilter reads the conditions of a filter. The clauses of $or and $nor are not its own.
+func readFilter(filter bson.Raw) (c conditions, err error) {
+	err = eachCondition(filter, 0, func(name string, v bson.RawValue) {
 		switch {
 		case name == "$comment":
-		case name == "$and":
-			if err := c.readClauses(v, depth); err != nil {
-				return err
-			}
 		case name == "" || name[0] == '$':
 			c.addWide(name)
 		default:
 			c.read(name, v)
 		}
-	}
-	if part.err != nil {
-		return refuse(codeBadValue, "the filter is %v", part.err)
-	}
-	return nil
-}
-
-func (c *conditions) readClauses(v bson.RawValue, depth int) error {
-	if v.Type != bson.TypeArray {
-		return refuse(codeBadValue, "the filter: $and must be an array of filters")
-	}
-	var clause cursor
-	for clause.open(v.Value); clause.next(); {
-		filter, ok := clause.value().DocumentOK()
-		if !ok {
-			return refuse(codeBadValue, "the filter: $and.%s must be a filter", clause.key)
-		}
-		if err := c.readFilter(filter, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
+	return c, err
 }
 
 // read adds the condition on a path, which is a value to be equal to, or an object of operators.
@@ -244,12 +213,11 @@ func (c *conditions) read(path string, v bson.RawValue) {
 
 // add adds a condition, one per path. Equality is stronger than bounds.
 func (c *conditions) add(one condition) {
-	i := slices.IndexFunc(c.all, func(have condition) bool { return have.path == one.path })
-	if i < 0 {
-		c.all = append(c.all, one)
+	if have := c.of(one.path); have != nil {
+		have.point = have.point || one.point
 		return
 	}
-	c.all[i].point = c.all[i].point || one.point
+	c.all = append(c.all, one)
 }
 
 func (c *conditions) addWide(what string) {
@@ -258,11 +226,11 @@ func (c *conditions) addWide(what string) {
 	}
 }
 
-// of returns the condition on a path. False means that there is none.
-func (c *conditions) of(path string) (condition, bool) {
+// of returns the condition on a path. Nil means that there is none.
+func (c *conditions) of(path string) *condition {
 	i := slices.IndexFunc(c.all, func(have condition) bool { return have.path == path })
 	if i < 0 {
-		return condition{}, false
+		return nil
 	}
-	return c.all[i], true
+	return &c.all[i]
 }

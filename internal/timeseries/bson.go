@@ -43,12 +43,20 @@ func objectValue(document bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
 }
 
+func arrayValue(array bson.Raw) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeArray, Value: array}
+}
+
 func int32Value(n int32) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, n)}
 }
 
 func int64Value(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, n)}
+}
+
+func dateValue(ms int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, ms)}
 }
 
 func stringValue(s string) bson.RawValue {
@@ -70,12 +78,11 @@ type cursor struct {
 // open starts a walk over the bytes of a document. A document with a wrong length is malformed, and has no elements.
 func (c *cursor) open(document []byte) {
 	*c = cursor{}
-	length, _, ok := bsoncore.ReadLength(document)
-	if !ok || length < 5 || int64(length) != int64(len(document)) || document[length-1] != 0 {
+	if rawbson.DocumentSize(document) != len(document) {
 		c.err = errMalformed
 		return
 	}
-	c.rest = document[4 : length-1]
+	c.rest = rawbson.Content(document)
 }
 
 // next reads the next element. False means the end of the document, or of its readable part.

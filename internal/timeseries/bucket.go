@@ -4,20 +4,22 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // open reads everything of a bucket except the values of its columns. It makes the checks of MongoDB's stage in their order.
 func (u *Unpacker) open(bucket bson.Raw) error {
 	var top cursor
-	var parts struct{ control, data bson.RawValue }
+	var control, data bson.RawValue
 	for top.open(bucket); top.next(); {
 		switch string(top.key) {
 		case FieldControl:
-			parts.control = top.value()
+			control = top.value()
 		case FieldMeta:
 			u.meta = top.value()
 		case FieldData:
-			parts.data = top.value()
+			data = top.value()
 		}
 	}
 	switch {
@@ -26,13 +28,13 @@ func (u *Unpacker) open(bucket bson.Raw) error {
 	case len(bucket) == 5:
 		return refuse(codeBucketEmpty, "the bucket is an empty document")
 	}
-	if err := u.openData(parts.data); err != nil {
+	if err := u.openData(data); err != nil {
 		return err
 	}
 	if err := u.checkMeta(); err != nil && !IsSegmentMeta(u.meta) {
 		return err
 	}
-	if err := u.openControl(parts.control); err != nil {
+	if err := u.openControl(control); err != nil {
 		return err
 	}
 	if !u.segment {
@@ -67,7 +69,7 @@ func (u *Unpacker) openData(data bson.RawValue) error {
 	var columns cursor
 	timed := false
 	for columns.open(data.Value); columns.next(); {
-		if columns.kind != bson.TypeEmbeddedDocument && columns.kind != bson.TypeArray {
+		if !rawbson.IsNested(columns.kind) {
 			return refuse(0, "%s is a %s: a column must be an object", DataPath(string(columns.key)), columns.kind)
 		}
 		if !timed && string(columns.key) == u.options.TimeField {
@@ -128,7 +130,7 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 		return err
 	case version.Type == 0:
 		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
-	case CanonicalType(version.Type) != CanonicalType(bson.TypeInt32) || Compare(version, versionValue()) != 0:
+	case Compare(version, versionValue) != 0:
 		return refuse(codeBadVersion, "%s is %v: only buckets of version %d can be read; compressed buckets are not supported", PathVersion, version, Version)
 	}
 	return u.openOffsets(offsets)
@@ -201,9 +203,7 @@ func appendElement(dst []Position, v bson.RawValue) ([]Position, error) {
 }
 
 // versionValue is Version as a BSON value.
-func versionValue() bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt32, Value: []byte{byte(Version), 0, 0, 0}}
-}
+var versionValue = int32Value(Version)
 
 // Mismatch holds the number of measurements by each account of a bucket. The accounts should agree.
 type Mismatch struct { //nolint:errname // the bucket has a mismatch, which is an error only to some

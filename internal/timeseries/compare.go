@@ -16,43 +16,16 @@ const maxCompareDepth = 250
 
 // CanonicalType is the rank of a BSON type in MongoDB's sort order. Types of the same rank, all numbers for example,
 // compare by value and are compatible in a bucket's schema.
-func CanonicalType(t bson.Type) int {
-	switch t {
-	case bson.TypeMinKey:
-		return -1
-	case bson.TypeNull:
-		return 5
-	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal128:
-		return 10
-	case bson.TypeString, bson.TypeSymbol:
-		return 15
-	case bson.TypeEmbeddedDocument:
-		return 20
-	case bson.TypeArray:
-		return 25
-	case bson.TypeBinary:
-		return 30
-	case bson.TypeObjectID:
-		return 35
-	case bson.TypeBoolean:
-		return 40
-	case bson.TypeDateTime:
-		return 45
-	case bson.TypeTimestamp:
-		return 47
-	case bson.TypeRegex:
-		return 50
-	case bson.TypeDBPointer:
-		return 55
-	case bson.TypeJavaScript:
-		return 60
-	case bson.TypeCodeWithScope:
-		return 65
-	case bson.TypeMaxKey:
-		return 127
-	default: // undefined, and no value at all
-		return 0
-	}
+func CanonicalType(t bson.Type) int { return int(canonicalTypes[t]) }
+
+// canonicalTypes holds the ranks by type byte. Undefined, and no value at all, have rank 0.
+var canonicalTypes = [256]int8{
+	bson.TypeMinKey: -1, bson.TypeNull: 5,
+	bson.TypeDouble: 10, bson.TypeInt32: 10, bson.TypeInt64: 10, bson.TypeDecimal128: 10,
+	bson.TypeString: 15, bson.TypeSymbol: 15,
+	bson.TypeEmbeddedDocument: 20, bson.TypeArray: 25, bson.TypeBinary: 30, bson.TypeObjectID: 35,
+	bson.TypeBoolean: 40, bson.TypeDateTime: 45, bson.TypeTimestamp: 47, bson.TypeRegex: 50,
+	bson.TypeDBPointer: 55, bson.TypeJavaScript: 60, bson.TypeCodeWithScope: 65, bson.TypeMaxKey: 127,
 }
 
 // Compare orders two BSON values as MongoDB does without a collation: by canonical type, then by value. Numbers compare exactly

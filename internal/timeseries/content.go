@@ -5,7 +5,8 @@ import (
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // Content is the part of a bucket's control that follows from its columns alone.
@@ -71,7 +72,7 @@ func (c *Content) Min(timeField string, least bson.RawValue) bson.Raw {
 // Max returns control.max.
 func (c *Content) Max(timeField string) bson.Raw {
 	b := newBuilder()
-	b.add(timeField, bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, c.Latest)})
+	b.add(timeField, dateValue(c.Latest))
 	c.upper.addMembers(b)
 	return b.document()
 }
@@ -95,9 +96,8 @@ type member struct {
 // include widens the extreme by a value, and keeps the value. A side of -1 widens downwards, and +1 upwards. On a tie the former
 // value stays. If a value of another type wins, it replaces everything.
 func (x *extreme) include(v bson.RawValue, side int) {
-	entered := v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray // such values are compared member by member, not as a whole
 	switch {
-	case x.value.Type == v.Type && entered:
+	case x.value.Type == v.Type && rawbson.IsNested(v.Type): // compared member by member, not as a whole
 	case x.value.Type == v.Type:
 		if side*Compare(v, x.value) > 0 {
 			x.value = v
@@ -151,7 +151,7 @@ func (x *extreme) member(name []byte) *extreme {
 
 // Value returns the extreme as a value. Type 0 means that nothing was included.
 func (x *extreme) Value() bson.RawValue {
-	if x.value.Type != bson.TypeEmbeddedDocument && x.value.Type != bson.TypeArray {
+	if !rawbson.IsNested(x.value.Type) {
 		return x.value
 	}
 	b := newBuilder()

@@ -1,12 +1,11 @@
 package timeseries
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // Index is the definition of an index, on measurements as a user gives it or on buckets as the database has it.
@@ -80,7 +79,7 @@ func (o Options) addRange(b *builder, path string, v bson.RawValue) error {
 	case !v.IsNumber():
 		return refuse(codeCannotCreateIndex, "key %s: %s: the time and other measurement fields can be indexed "+
 			"ascending (1) or descending (-1) only", path, v)
-	case Compare(v, bson.RawValue{Type: bson.TypeInt32, Value: make([]byte, 4)}) >= 0:
+	case Compare(v, int32Value(0)) >= 0:
 		b.add(MinPath(path), v)
 		b.add(MaxPath(path), v)
 	default:
@@ -184,7 +183,7 @@ func (o Options) bucketExpiry(v bson.RawValue) (bson.RawValue, error) {
 	if limit := maxIndexSeconds - o.Span()/1000; !ok || seconds < 0 || seconds > limit {
 		return bson.RawValue{}, refuse(codeInvalidOptions, "expireAfterSeconds is %s: give a number from 0 to %d", v, limit)
 	}
-	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, int32(seconds+o.Span()/1000))}, nil
+	return int32Value(int32(seconds + o.Span()/1000)), nil
 }
 
 // checkTTL refuses a TTL index that is not on the time alone, or that no partial filter limits to some series.
@@ -209,22 +208,17 @@ func (o Options) checkTTL(keys, partial bson.Raw) error {
 // own, which a filter may match, and measurements of other series. A partial filter cannot say that a field is absent, but null
 // matches an absent field.
 func onlyBuckets(partial bson.Raw) bson.Raw {
-	b := copied(partial)
+	b := notOnlyBuckets(partial)
 	b.add(PathOwner, bson.RawValue{Type: bson.TypeNull})
 	return b.document()
 }
 
-// notOnlyBuckets takes the condition of onlyBuckets away.
-func notOnlyBuckets(partial bson.Raw) bson.Raw {
-	return copied(partial, PathOwner).document()
-}
-
-// copied begins a document with the fields of another, but for some.
-func copied(document bson.Raw, without ...string) *builder {
+// notOnlyBuckets begins a partial filter without the condition of onlyBuckets.
+func notOnlyBuckets(partial bson.Raw) *builder {
 	b := newBuilder()
 	var part cursor
-	for part.open(document); part.next(); {
-		if name := string(part.key); !slices.Contains(without, name) {
+	for part.open(partial); part.next(); {
+		if name := string(part.key); name != PathOwner {
 			b.add(name, part.value())
 		}
 	}
@@ -277,23 +271,17 @@ func indexName(keys bson.Raw) string {
 
 // isTrue reads a flag as MongoDB does. The flag is set if it is true or a number other than 0.
 func isTrue(v bson.RawValue) bool {
-	flag, ok := v.BooleanOK()
-	if !ok {
-		number, isNumber := v.AsInt64OK()
-		return isNumber && number != 0
-	}
-	return flag
+	flag, _ := v.BooleanOK()
+	number, isNumber := v.AsInt64OK()
+	return flag || isNumber && number != 0
 }
 
 // UserIndex reverses BucketIndex. It returns the index on measurements that becomes this index on buckets. False means that there
 // is none. Options of buckets are those of a createIndexes specification, without key.
 func (o Options) UserIndex(buckets Index) (Index, bool) {
 	keys, ok := o.userKeys(buckets)
-	if !ok {
-		return Index{}, false
-	}
-	options, ok := o.userOptions(buckets.Options)
-	if !ok {
+	options, err := o.userOptions(buckets.Options)
+	if !ok || err != nil {
 		return Index{}, false
 	}
 	user := Index{Keys: keys, Options: options}
@@ -323,11 +311,11 @@ func (o Options) userKeys(buckets Index) (bson.Raw, bool) {
 			}
 			continue
 		}
-		name, rest := first(path)
-		if name != FieldMeta || o.MetaField == "" {
+		user, ok := o.userPath(path)
+		if !ok {
 			return nil, false
 		}
-		b.add(o.MetaField+rest, v)
+		b.add(user, v)
 	}
 	return b.document(), key.err == nil
 }
@@ -340,79 +328,74 @@ func rangeField(path string) (string, bool) {
 	return strings.CutPrefix(path, MaxPath(""))
 }
 
-func (o Options) userOptions(options bson.Raw) (bson.Raw, bool) {
+// userPath returns the path in measurements for a path of the meta in buckets. False means that it is not a path of the meta.
+func (o Options) userPath(path string) (string, bool) {
+	name, rest := first(path)
+	return o.MetaField + rest, name == FieldMeta && o.MetaField != ""
+}
+
+// errNotUsers means that no index on measurements becomes an index on buckets.
+var errNotUsers = errors.New("the index is not an index on measurements")
+
+func (o Options) userOptions(options bson.Raw) (bson.Raw, error) {
 	if options == nil {
-		return nil, true
+		return nil, nil
 	}
-	b := newBuilder()
-	var option cursor
-	for option.open(options); option.next(); {
-		name, v := string(option.key), option.value()
+	return rewrite(options, "the options of the index are", func(b *builder, name string, v bson.RawValue) (err error) {
 		switch name {
 		case "v", "key", "ns":
-			continue
+			return nil
 		case "expireAfterSeconds":
 			seconds, ok := v.AsInt64OK()
 			if !ok {
-				return nil, false
+				return errNotUsers
 			}
 			v = int64Value(seconds - o.Span()/1000)
 		case "partialFilterExpression":
 			filter, ok := v.DocumentOK()
 			if !ok {
-				return nil, false
+				return errNotUsers
 			}
 			if options.Lookup("expireAfterSeconds").Type != 0 {
-				filter = notOnlyBuckets(filter)
+				filter = notOnlyBuckets(filter).document()
 			}
-			if filter, ok = o.userQuery(filter, 0); !ok {
-				return nil, false
-			}
+			filter, err = o.userQuery(filter, 0)
 			v = objectValue(filter)
 		}
 		b.add(name, v)
-	}
-	return b.document(), option.err == nil
+		return err
+	})
 }
 
 // userQuery reverses BucketQuery for the operators that a partial filter may have.
-func (o Options) userQuery(query bson.Raw, depth int) (bson.Raw, bool) {
-	b := newBuilder()
-	var part cursor
-	for part.open(query); part.next(); {
-		name, v := string(part.key), part.value()
+func (o Options) userQuery(query bson.Raw, depth int) (bson.Raw, error) {
+	return rewrite(query, "the query is", func(b *builder, name string, v bson.RawValue) (err error) {
 		if name == "$and" || name == "$or" || name == "$nor" {
-			clauses, ok := o.userClauses(v, depth+1)
-			if !ok {
-				return nil, false
-			}
-			b.add(name, bson.RawValue{Type: bson.TypeArray, Value: clauses})
-			continue
+			v, err = o.userClauses(v, depth+1)
+			b.add(name, v)
+			return err
 		}
-		top, rest := first(name)
-		if top != FieldMeta || o.MetaField == "" {
-			return nil, false
+		user, ok := o.userPath(name)
+		if !ok {
+			return errNotUsers
 		}
-		b.add(o.MetaField+rest, v)
-	}
-	return b.document(), part.err == nil
+		b.add(user, v)
+		return nil
+	})
 }
 
-func (o Options) userClauses(v bson.RawValue, depth int) (bson.Raw, bool) {
+func (o Options) userClauses(v bson.RawValue, depth int) (bson.RawValue, error) {
 	if v.Type != bson.TypeArray || depth > maxQueryDepth {
-		return nil, false
+		return v, errNotUsers
 	}
-	b := newBuilder()
-	var clause cursor
-	for clause.open(v.Value); clause.next(); {
-		query, ok := clause.value().DocumentOK()
+	clauses, err := rewrite(v.Value, "the clauses are", func(b *builder, index string, clause bson.RawValue) error {
+		query, ok := clause.DocumentOK()
 		if !ok {
-			return nil, false
+			return errNotUsers
 		}
-		if query, ok = o.userQuery(query, depth); !ok {
-			return nil, false
-		}
-		b.add(string(clause.key), objectValue(query))
-	}
-	return b.document(), clause.err == nil
+		query, err := o.userQuery(query, depth)
+		b.add(index, objectValue(query))
+		return err
+	})
+	return arrayValue(clauses), err
 }

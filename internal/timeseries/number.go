@@ -175,13 +175,8 @@ func (d decimal) times(n int) (hi, lo uint64) {
 
 // compareDouble orders a decimal and a double by value, exactly.
 func (d decimal) compareDouble(f float64) int {
-	switch {
-	case math.IsNaN(f):
-		return cmp.Compare(d.rank, rankNaN)
-	case math.IsInf(f, 0):
-		return d.compare(decimal{rank: infinite(f)})
-	case d.rank != rankFinite:
-		return cmp.Compare(d.rank, rankFinite)
+	if rank := rankOf(f); rank != rankFinite || d.rank != rankFinite {
+		return cmp.Compare(d.rank, rank)
 	}
 	sign := d.sign()
 	if c := cmp.Compare(sign, cmp.Compare(f, 0)); c != 0 || sign == 0 {
@@ -197,11 +192,16 @@ func (d decimal) compareDouble(f float64) int {
 	return sign * d.compareBig(math.Abs(f))
 }
 
-func infinite(f float64) int8 {
-	if f < 0 {
+func rankOf(f float64) int8 {
+	switch {
+	case math.IsNaN(f):
+		return rankNaN
+	case math.IsInf(f, -1):
 		return rankMinusInfinity
+	case math.IsInf(f, 1):
+		return rankInfinity
 	}
-	return rankInfinity
+	return rankFinite
 }
 
 // compareBig compares the absolute value of the decimal with a positive finite double. It multiplies both by their denominators,

@@ -1,6 +1,7 @@
 package timeseries
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -289,6 +290,14 @@ const (
 	codeOutOfRange           int32 = 51024 // a field of a command below or above its bounds
 )
 
+var codeNames = map[int32]string{
+	codeBadValue:             "BadValue",
+	codeIllegalOperation:     "IllegalOperation",
+	codeCannotCreateIndex:    "CannotCreateIndex",
+	codeInvalidOptions:       "InvalidOptions",
+	codeIndexOptionsConflict: "IndexOptionsConflict",
+}
+
 // Error is a refusal with the code that MongoDB's own time series collections return in the same case.
 type Error struct {
 	// Code is MongoDB's error code. Zero means that MongoDB's server has no such case.
@@ -308,20 +317,7 @@ func (e *Error) Error() string {
 // CodeName returns MongoDB's name of the code, as "InvalidOptions". For a code without a name it returns a text such as
 // "Location5346510".
 func (e *Error) CodeName() string {
-	switch e.Code {
-	case codeBadValue:
-		return "BadValue"
-	case codeIllegalOperation:
-		return "IllegalOperation"
-	case codeCannotCreateIndex:
-		return "CannotCreateIndex"
-	case codeInvalidOptions:
-		return "InvalidOptions"
-	case codeIndexOptionsConflict:
-		return "IndexOptionsConflict"
-	default:
-		return fmt.Sprintf("Location%d", e.Code)
-	}
+	return cmp.Or(codeNames[e.Code], fmt.Sprintf("Location%d", e.Code))
 }
 
 func refuse(code int32, format string, args ...any) *Error {

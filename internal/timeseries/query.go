@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // maxQueryDepth bounds the nesting of $and, $or and $nor, as MongoDB's own parser does.
@@ -70,7 +69,7 @@ func (o Options) bucketClauses(name string, v bson.RawValue, reading bool, depth
 		b.add(index, objectValue(query))
 		return err
 	})
-	return bson.RawValue{Type: bson.TypeArray, Value: clauses}, err
+	return arrayValue(clauses), err
 }
 
 // bucketSchema renames the meta field in the top-level "required" and "properties" of a $jsonSchema.
@@ -167,12 +166,20 @@ func (o Options) bucketOperand(v bson.RawValue) (bson.RawValue, error) {
 // become bounds of the times that a bucket holds. Conditions on other fields are left out. The error is an *Error.
 func (o Options) BucketFilter(filter bson.Raw) (bson.Raw, error) {
 	clauses := clauseList{newBuilder(), 0}
-	if err := o.addClauses(&clauses, filter, 0); err != nil {
+	err := eachCondition(filter, 0, func(name string, v bson.RawValue) {
+		switch _, rest := first(name); {
+		case o.OfMeta(name):
+			clauses.addFilter(FieldMeta+rest, v)
+		case name == o.TimeField:
+			o.addTimes(&clauses, v)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	all := newBuilder()
 	if clauses.n > 0 {
-		all.add("$and", bson.RawValue{Type: bson.TypeArray, Value: clauses.document()})
+		all.add("$and", arrayValue(clauses.document()))
 	}
 	return all.document(), nil
 }
@@ -198,32 +205,31 @@ func (l *clauseList) addBound(path, operator string, v bson.RawValue) {
 	l.addFilter(path, objectValue(bound.document()))
 }
 
-func (o Options) addClauses(l *clauseList, filter bson.Raw, depth int) error {
+// eachCondition calls use for each condition of a filter, which is a path or an operator with its value. The clauses of $and count
+// as the filter's own.
+func eachCondition(filter bson.Raw, depth int, use func(name string, v bson.RawValue)) error {
 	if depth > maxQueryDepth {
 		return refuse(codeBadValue, "the filter nests deeper than %d levels", maxQueryDepth)
 	}
 	var part cursor
 	for part.open(filter); part.next(); {
 		name, v := string(part.key), part.value()
-		switch {
-		case name == "$and":
-			var clause cursor
-			if v.Type != bson.TypeArray {
-				return refuse(codeBadValue, "the filter: $and must be an array of filters")
+		if name != "$and" {
+			use(name, v)
+			continue
+		}
+		if v.Type != bson.TypeArray {
+			return refuse(codeBadValue, "the filter: $and must be an array of filters")
+		}
+		var clause cursor
+		for clause.open(v.Value); clause.next(); {
+			filter, ok := clause.value().DocumentOK()
+			if !ok {
+				return refuse(codeBadValue, "the filter: $and.%s must be a filter", clause.key)
 			}
-			for clause.open(v.Value); clause.next(); {
-				if err := o.addClauses(l, clause.value().Value, depth+1); err != nil {
-					return err
-				}
-			}
-		case o.OfMeta(name):
-			path, err := o.bucketPath("filter", name)
-			if err != nil {
+			if err := eachCondition(filter, depth+1, use); err != nil {
 				return err
 			}
-			l.addFilter(path, v)
-		case name == o.TimeField:
-			o.addTimes(l, v)
 		}
 	}
 	if part.err != nil {
@@ -234,37 +240,33 @@ func (o Options) addClauses(l *clauseList, filter bson.Raw, depth int) error {
 
 // addTimes adds the bounds of the buckets' times for a condition on the time. It ignores an operator that is no bound.
 func (o Options) addTimes(l *clauseList, v bson.RawValue) {
-	operators, isDocument := v.DocumentOK()
-	if !isDocument {
-		operators = newBuilder().document()
-		if v.Type == bson.TypeDateTime {
-			o.addTime(l, "$gte", v)
-			o.addTime(l, "$lte", v)
-		}
+	if v.Type != bson.TypeEmbeddedDocument {
+		o.addTime(l, "$eq", v)
+		return
 	}
 	var operator cursor
-	for operator.open(operators); operator.next(); {
-		switch name := string(operator.key); {
-		case operator.value().Type != bson.TypeDateTime:
-		case name == "$eq":
-			o.addTime(l, "$gte", operator.value())
-			o.addTime(l, "$lte", operator.value())
-		case name == "$gt" || name == "$gte" || name == "$lt" || name == "$lte":
-			o.addTime(l, name, operator.value())
-		}
+	for operator.open(v.Value); operator.next(); {
+		o.addTime(l, string(operator.key), operator.value())
 	}
 }
 
-// addTime adds one bound. A bucket with a measurement at or after v begins later than v minus the span.
+// addTime adds the bounds of one condition. A bucket with a measurement at or after v begins later than v minus the span.
 func (o Options) addTime(l *clauseList, operator string, v bson.RawValue) {
-	low, high := MinPath(o.TimeField), MaxPath(o.TimeField)
-	if operator == "$lt" || operator == "$lte" {
-		l.addBound(low, operator, v)
+	if v.Type != bson.TypeDateTime {
 		return
 	}
-	l.addBound(high, operator, v)
-	if at := v.DateTime(); at >= -1<<63+o.Span() {
-		l.addBound(low, "$gt", bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendInt64(nil, at-o.Span())})
+	low, high := MinPath(o.TimeField), MaxPath(o.TimeField)
+	switch operator {
+	case "$eq":
+		o.addTime(l, "$gte", v)
+		o.addTime(l, "$lte", v)
+	case "$lt", "$lte":
+		l.addBound(low, operator, v)
+	case "$gt", "$gte":
+		l.addBound(high, operator, v)
+		if at := v.DateTime(); at >= -1<<63+o.Span() {
+			l.addBound(low, "$gt", dateValue(at-o.Span()))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package timeseries
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -22,27 +23,23 @@ func SegmentMetaOf(id bson.ObjectID) bson.RawValue {
 }
 
 const (
-	segmentPrefix = "segment"
-	routeBytes    = 2
+	segmentPrefix    = "segment"
+	routeBytes       = 2
+	segmentMetaBytes = len(segmentPrefix) + routeBytes
 	// SegmentRoutes is the number of different metas of segments.
 	SegmentRoutes = 1 << 12
 )
 
 // SegmentMeta returns one of the metas of segments. route is 0 to SegmentRoutes - 1, in the order of the metas.
 func SegmentMeta(route int) bson.RawValue {
-	const size = len(segmentPrefix) + routeBytes
-	value := append([]byte{byte(size), 0, 0, 0, bson.TypeBinaryGeneric}, segmentPrefix...)
+	value := append([]byte{byte(segmentMetaBytes), 0, 0, 0, bson.TypeBinaryGeneric}, segmentPrefix...)
 	return bson.RawValue{Type: bson.TypeBinary, Value: binary.BigEndian.AppendUint16(value, uint16(route))}
 }
 
 // IsSegmentMeta reports whether a value is the meta of a segment.
 func IsSegmentMeta(v bson.RawValue) bool {
-	const size = len(segmentPrefix) + routeBytes
-	if v.Type != bson.TypeBinary {
-		return false
-	}
 	subtype, data, ok := v.BinaryOK()
-	return ok && subtype == bson.TypeBinaryGeneric && len(data) == size && string(data[:len(segmentPrefix)]) == segmentPrefix
+	return ok && subtype == bson.TypeBinaryGeneric && len(data) == segmentMetaBytes && bytes.HasPrefix(data, []byte(segmentPrefix))
 }
 
 // IsSegment returns the condition that a document is a segment. It uses the first field of the index of segments.
