@@ -84,7 +84,7 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 	}
 	for i, d := range candidates {
 		rules := d.Rules()
-		if len(list) > 0 && !sameRules(rules, t.rules) {
+		if len(list) > 0 && !rules.Equal(t.rules) {
 			continue
 		}
 		if failed[i] != nil {
@@ -134,10 +134,6 @@ func levelOf(of *Series, d rollup.DefinedLevel, now time.Time, horizon int64) le
 func stepOf(d rollup.DefinedLevel) int64 {
 	l, _ := d.Level()
 	return l.Step.Milliseconds()
-}
-
-func sameRules(a, b *rollup.Rules) bool {
-	return a.CountField() == b.CountField() && slices.Equal(a.Fields, b.Fields)
 }
 
 // consistsOf reports whether each window consists of whole units of so many milliseconds. It assumes that days do.

@@ -16,10 +16,6 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// MostRows is the largest number of rows in a document, that is, the minutes of an hour. After update-meta a document may have
-// more.
-const MostRows = 60
-
 // FieldRevision is the field of control that counts how often a document was replaced, from 1.
 const FieldRevision = "rev"
 
@@ -32,6 +28,15 @@ type Stored struct {
 	Time int64
 	// Fields holds the count and the totals.
 	Fields bson.Raw
+}
+
+// Within returns the rows whose windows begin in [from, to). The rows must be in order.
+func Within(rows []Stored, from, to int64) []Stored {
+	at := func(ms int64) int {
+		i, _ := slices.BinarySearchFunc(rows, ms, func(s Stored, ms int64) int { return cmp.Compare(s.Time, ms) })
+		return i
+	}
+	return rows[at(from):at(to)]
 }
 
 // Count returns the number of measurements of the row. column is the name of the column with the count.
@@ -82,32 +87,26 @@ func (d *Document) Contents(o timeseries.Options) (control, data bson.Raw) {
 	}
 	least := content.Min(o.TimeField, bson.RawValue{Type: bson.TypeDateTime, Value: begin})
 	control = append(control, 0, 0, 0, 0)
-	control = appendInt32(control, timeseries.FieldVersion, timeseries.Version)
+	control = rawbson.AppendInt32(control, timeseries.FieldVersion, timeseries.Version)
 	control = append(rawbson.AppendHeader(control, bson.TypeEmbeddedDocument, timeseries.FieldMin), least...)
 	control = append(rawbson.AppendHeader(control, bson.TypeEmbeddedDocument, timeseries.FieldMax), content.Max(o.TimeField)...)
-	control = appendInt32(control, timeseries.FieldCount, int32(len(d.Rows)))
-	control = appendInt32(control, timeseries.FieldSize, content.Size)
+	control = rawbson.AppendInt32(control, timeseries.FieldCount, int32(len(d.Rows)))
+	control = rawbson.AppendInt32(control, timeseries.FieldSize, content.Size)
 	control = append(rawbson.AppendHeader(control, bson.TypeBoolean, timeseries.FieldClosed), 1)
-	control = rawbson.AppendHeader(control, bson.TypeInt64, FieldRevision)
-	control = binary.LittleEndian.AppendUint64(control, uint64(d.Revision))
+	control = rawbson.AppendInt64(control, FieldRevision, d.Revision)
 	return rawbson.EndDocument(control, 0), data
 }
 
 // Encode returns the whole document as it is stored.
 func (d *Document) Encode(o timeseries.Options) bson.Raw {
 	control, data := d.Contents(o)
-	dst := append([]byte{0, 0, 0, 0}, byte(bson.TypeObjectID))
-	dst = append(append(dst, timeseries.FieldID+"\x00"...), d.ID[:]...)
+	dst := append(rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID), d.ID[:]...)
 	dst = append(rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, timeseries.FieldControl), control...)
 	if d.Meta.Type != 0 {
 		dst = append(rawbson.AppendHeader(dst, d.Meta.Type, timeseries.FieldMeta), d.Meta.Value...)
 	}
 	dst = append(rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, timeseries.FieldData), data...)
 	return rawbson.EndDocument(dst, 0)
-}
-
-func appendInt32(dst []byte, name string, n int32) []byte {
-	return binary.LittleEndian.AppendUint32(rawbson.AppendHeader(dst, bson.TypeInt32, name), uint32(n))
 }
 
 // column collects the values of one field of the rows.
@@ -157,26 +156,27 @@ func (d *Document) data(o timeseries.Options) bson.Raw {
 
 // Decode reads a stored document as all buckets are read. It keeps no bytes of the document.
 func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
+	damaged := func(err error) (Document, error) {
+		return Document{}, fmt.Errorf("the rollup document %v is damaged: %w; delete the document, and run `waterwheel rollup build`", raw.Lookup(timeseries.FieldID), err)
+	}
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(raw); err != nil {
-		return d, fmt.Errorf("the rollup document %v is damaged: %w; delete the document, and run `waterwheel rollup build`", raw.Lookup(timeseries.FieldID), err)
+		return damaged(err)
 	}
 	d.ID, _ = raw.Lookup(timeseries.FieldID).ObjectIDOK()
-	d.Meta = u.Meta()
-	d.Meta.Value = bytes.Clone(d.Meta.Value)
+	d.Meta = timeseries.Clone(u.Meta())
 	d.Revision, _ = raw.Lookup(timeseries.FieldControl, FieldRevision).AsInt64OK()
 	d.From, _ = raw.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
 	var m timeseries.Unpacked
 	for u.Next(&m) {
 		d.Rows = append(d.Rows, Stored{Time: m.Time, Fields: bytes.Clone(m.Fields)})
 	}
-	err = u.Err()
+	if err := u.Err(); err != nil {
+		return damaged(err)
+	}
 	// The document lists no positions, so that difference is no error.
 	if m, ok := errors.AsType[*timeseries.Mismatch](u.Mismatch()); ok && (m.Count != int64(m.Times) || m.Lost != "") {
-		err = m
-	}
-	if err != nil {
-		return d, fmt.Errorf("the rollup document %v is damaged: %w; delete the document, and run `waterwheel rollup build`", raw.Lookup(timeseries.FieldID), err)
+		return damaged(m)
 	}
 	return d, nil
 }

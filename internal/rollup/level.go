@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,23 +22,14 @@ type Level struct {
 	// Expire is how long rows are kept. Zero means forever.
 	Expire time.Duration
 
-	period period
+	// span is the longest time whose rows one document holds: an hour, a day, or a calendar month.
+	span time.Duration
 }
 
-// period is the time whose rows one document holds.
-type period uint8
-
 const (
-	hourly period = iota
-	daily
-	monthly
-)
-
-const (
-	hourMs = int64(time.Hour / time.Millisecond)
-	dayMs  = 24 * hourMs
-	// longestMonth is the span of a monthly document, in seconds.
-	longestMonth = 31 * 24 * 60 * 60
+	hourMs       = int64(time.Hour / time.Millisecond)
+	dayMs        = 24 * hourMs
+	longestMonth = 31 * 24 * time.Hour
 )
 
 // Names of the levels.
@@ -48,21 +40,14 @@ const (
 )
 
 // known are all levels, from the finest to the coarsest, without an expiry.
-var known = []Level{
-	{Name: Minute, Step: time.Minute, period: hourly},
-	{Name: Hour, Step: time.Hour, period: daily},
-	{Name: Day, Step: 24 * time.Hour, period: monthly},
+var known = Levels{
+	{Name: Minute, Step: time.Minute, span: time.Hour},
+	{Name: Hour, Step: time.Hour, span: 24 * time.Hour},
+	{Name: Day, Step: 24 * time.Hour, span: longestMonth},
 }
 
 // LevelOf returns the level of a name, without an expiry. False means that no level has this name.
-func LevelOf(name string) (Level, bool) {
-	for _, l := range known {
-		if l.Name == name {
-			return l, true
-		}
-	}
-	return Level{}, false
-}
+func LevelOf(name string) (Level, bool) { return known.Level(name) }
 
 // Levels are the levels of a time series, from the finest to the coarsest. Empty means that it has no rollups.
 type Levels []Level
@@ -89,8 +74,8 @@ func ParseLevels(text string) (Levels, error) {
 			if level.Expire, err = parseExpiry(expiry); err != nil {
 				return nil, fmt.Errorf("has %q: %w", part, err)
 			}
-			if period := time.Duration(level.spanSeconds()) * time.Second; level.Expire < period {
-				return nil, fmt.Errorf("has %q: the expiry must be at least %s, the time that one document of this level covers", part, writeHours(period))
+			if level.Expire < level.span {
+				return nil, fmt.Errorf("has %q: the expiry must be at least %s, the time that one document of this level covers", part, writeHours(level.span))
 			}
 		}
 		levels = append(levels, level)
@@ -98,7 +83,7 @@ func ParseLevels(text string) (Levels, error) {
 	if levels.Has(Day) && !levels.Has(Hour) {
 		return nil, fmt.Errorf("has 1d without 1h: days are computed from hours, so add 1h")
 	}
-	slices.SortFunc(levels, func(a, b Level) int { return int(a.Step/time.Second) - int(b.Step/time.Second) })
+	slices.SortFunc(levels, func(a, b Level) int { return cmp.Compare(a.Step, b.Step) })
 	if err := levels.checkExpiries(); err != nil {
 		return nil, err
 	}
@@ -106,7 +91,7 @@ func ParseLevels(text string) (Levels, error) {
 }
 
 // maxExpiry bounds an expiry to the largest one that a TTL index accepts.
-const maxExpiry = (1<<31 - 1 - longestMonth) * time.Second
+const maxExpiry = (1<<31-1)*time.Second - longestMonth
 
 func parseExpiry(text string) (time.Duration, error) {
 	expiry, ok := words.ParseSpan(text)
@@ -126,8 +111,8 @@ func writeHours(d time.Duration) string { return fmt.Sprintf("%dh", d/time.Hour)
 // checkExpiries refuses a short expiry of hours if days are folded from them. The hours must be kept for two months. Otherwise
 // the document of a month would lose the hours of its first days before it is whole.
 func (ls Levels) checkExpiries() error {
-	hour, hasHours := ls.level(Hour)
-	if least := 2 * longestMonth * time.Second; hasHours && ls.Has(Day) && hour.Expire != 0 && hour.Expire < least {
+	hour, _ := ls.Level(Hour)
+	if least := 2 * longestMonth; ls.Has(Day) && hour.Expire != 0 && hour.Expire < least {
 		return fmt.Errorf("has 1h with an expiry of %s: days are computed from hours, which must be kept for at least %s", writeHours(hour.Expire), writeHours(least))
 	}
 	return nil
@@ -135,11 +120,12 @@ func (ls Levels) checkExpiries() error {
 
 // Has reports whether the levels include a level.
 func (ls Levels) Has(name string) bool {
-	_, ok := ls.level(name)
+	_, ok := ls.Level(name)
 	return ok
 }
 
-func (ls Levels) level(name string) (Level, bool) {
+// Level returns the level of a name. False means that the levels do not include it.
+func (ls Levels) Level(name string) (Level, bool) {
 	for _, l := range ls {
 		if l.Name == name {
 			return l, true
@@ -167,49 +153,38 @@ func (l Level) SeriesName(of string) string { return of + "_" + l.Name }
 // Options returns the options of the time series of this level. Time and meta have the names that they have in the measurements,
 // and a bucket spans a period.
 func (l Level) Options(of timeseries.Options) timeseries.Options {
-	span := l.spanSeconds()
+	span := int32(l.span / time.Second)
 	return timeseries.Options{
 		TimeField: of.TimeField, MetaField: of.MetaField, MaxSpanSeconds: span, RoundingSeconds: span,
 		ExpireAfterSeconds: int64(l.Expire / time.Second),
 	}
 }
 
-// spanSeconds returns the length of the longest period.
-func (l Level) spanSeconds() int32 {
-	switch l.period {
-	case hourly:
-		return int32(hourMs / 1000)
-	case daily:
-		return int32(dayMs / 1000)
-	default:
-		return longestMonth
-	}
-}
-
 // Window returns the start of the window that holds a time. Both are in milliseconds since 1970.
-func (l Level) Window(ms int64) int64 { return floorTo(ms, l.Step.Milliseconds()) }
+func (l Level) Window(ms int64) int64 { return FloorTo(ms, l.Step.Milliseconds()) }
 
 // WindowEnd returns the end of the window that holds a time, that is, the start of the next window.
 func (l Level) WindowEnd(ms int64) int64 { return l.Window(ms) + l.Step.Milliseconds() }
 
 // Period returns the start and the end of the document that holds a time's row. The end is not part of it.
 func (l Level) Period(ms int64) (from, to int64) {
-	switch l.period {
-	case hourly:
-		from = floorTo(ms, hourMs)
-		return from, from + hourMs
-	case daily:
-		from = floorTo(ms, dayMs)
-		return from, from + dayMs
-	default:
-		at := time.UnixMilli(floorTo(ms, dayMs)).UTC()
-		begin := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
-		return begin.UnixMilli(), begin.AddDate(0, 1, 0).UnixMilli()
+	if l.span == longestMonth {
+		return Month(ms)
 	}
+	span := l.span.Milliseconds()
+	from = FloorTo(ms, span)
+	return from, from + span
 }
 
-// floorTo returns the largest multiple of a unit that is not above v.
-func floorTo(v, unit int64) int64 {
+// Month returns the start and the end of the calendar month in UTC that holds a time. The end is not part of the month.
+func Month(ms int64) (from, to int64) {
+	at := time.UnixMilli(FloorTo(ms, dayMs)).UTC()
+	begin := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+	return begin.UnixMilli(), begin.AddDate(0, 1, 0).UnixMilli()
+}
+
+// FloorTo returns the largest multiple of a unit that is not above v.
+func FloorTo(v, unit int64) int64 {
 	rest := v % unit
 	if rest < 0 {
 		rest += unit

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -74,12 +73,10 @@ type NestedDocument struct {
 // Encode makes the document with its days. If the meta is an object, its fields become fields of the document. But if one of them
 // has a name that the document needs, the whole meta is kept under its own name.
 func (f *NestedForm) Encode(d NestedDocument, days []bson.Raw) bson.Raw {
-	dst := append([]byte{0, 0, 0, 0}, byte(bson.TypeObjectID))
-	dst = append(append(dst, timeseries.FieldID+"\x00"...), d.ID[:]...)
+	dst := append(rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID), d.ID[:]...)
 	dst = rawbson.AppendDate(dst, FieldDate, d.Date)
 	dst = f.appendMeta(dst, d.Meta)
-	dst = rawbson.AppendHeader(dst, bson.TypeInt64, FieldRevision)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(d.Revision))
+	dst = rawbson.AppendInt64(dst, FieldRevision, d.Revision)
 	if d.Cut {
 		dst = append(rawbson.AppendHeader(dst, bson.TypeBoolean, FieldCut), 1)
 	}
@@ -136,7 +133,7 @@ type part struct {
 }
 
 func (f *NestedForm) day(from int64, rows NestedRows, depth int) bson.Raw {
-	day := part{row: f.fold(Day, from, within(rows[Day], from, from+dayMs))}
+	day := part{row: f.fold(Day, from, Within(rows[Day], from, from+dayMs))}
 	var hours []*Row
 	for hour := from; hour < from+dayMs; hour += hourMs {
 		one := f.hour(hour, rows, depth > 1)
@@ -161,8 +158,8 @@ func (f *NestedForm) day(from int64, rows NestedRows, depth int) bson.Raw {
 }
 
 func (f *NestedForm) hour(from int64, rows NestedRows, minutes bool) (hour part) {
-	hour.row = f.fold(Hour, from, within(rows[Hour], from, from+hourMs))
-	below := within(rows[Minute], from, from+hourMs)
+	hour.row = f.fold(Hour, from, Within(rows[Hour], from, from+hourMs))
+	below := Within(rows[Minute], from, from+hourMs)
 	if hour.row == nil {
 		hour.row = f.fold(Minute, from, below)
 	}
@@ -184,11 +181,7 @@ func (f *NestedForm) fold(level string, from int64, rows []Stored) *Row {
 	if len(rows) == 0 || rules == nil {
 		return nil
 	}
-	row := rules.NewRow(from)
-	for _, one := range rows {
-		row.Fold(one.Fields)
-	}
-	return row
+	return rules.Fold(from, rows)
 }
 
 // node encodes a day, an hour or a minute. name is the field of the nodes below it.
@@ -200,23 +193,3 @@ func (f *NestedForm) node(p *part, name string, nested bool) bson.Raw {
 	}
 	return rawbson.EndDocument(dst, 0)
 }
-
-// within returns the rows whose windows begin in [from, to). The rows must be in order.
-func within(rows []Stored, from, to int64) []Stored {
-	at := func(ms int64) int {
-		i, _ := slices.BinarySearchFunc(rows, ms, func(s Stored, ms int64) int {
-			switch {
-			case s.Time < ms:
-				return -1
-			case s.Time > ms:
-				return 1
-			}
-			return 0
-		})
-		return i
-	}
-	return rows[at(from):at(to)]
-}
-
-// Month returns the start and the end of the calendar month in UTC that holds a time. The end is not part of the month.
-func Month(ms int64) (from, to int64) { return Level{Step: 24 * time.Hour, period: monthly}.Period(ms) }

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -28,10 +29,7 @@ type Rules struct {
 
 // CountField returns the name of the column with the count.
 func (r *Rules) CountField() string {
-	if r.Count == "" {
-		return DefaultCount
-	}
-	return r.Count
+	return cmp.Or(r.Count, DefaultCount)
 }
 
 // Row is one window of one series. It holds the measurements that were added to it, and the rows that were folded into it, but
@@ -56,8 +54,22 @@ type node struct {
 	last    int // index of the member that was found last
 }
 
+// Equal reports whether other rules make the same rows.
+func (r *Rules) Equal(o *Rules) bool {
+	return r.CountField() == o.CountField() && slices.Equal(r.Fields, o.Fields)
+}
+
 // NewRow returns the empty row of a window.
 func (r *Rules) NewRow(time int64) *Row { return &Row{Time: time, rules: r} }
+
+// Fold returns the row of a window, folded from rows of this window or of a finer level.
+func (r *Rules) Fold(time int64, rows []Stored) *Row {
+	all := r.NewRow(time)
+	for _, row := range rows {
+		all.Fold(row.Fields)
+	}
+	return all
+}
 
 // Reset empties the row for another window. The fields that it knows keep their places.
 func (w *Row) Reset(time int64) {
@@ -124,20 +136,19 @@ func (w *Row) add(into *node, object bson.Raw, depth int, stored bool) {
 }
 
 func (w *Row) addElement(into *node, e *rawbson.Element, depth int, stored bool) {
-	value := bson.RawValue{Type: e.Kind, Value: e.Value}
-	switch {
-	case e.Kind == bson.TypeEmbeddedDocument && stored:
+	if stored && e.Kind == bson.TypeEmbeddedDocument {
 		if total, ok := parseTotal(e.Value); ok {
 			if m := member(into, e.Name); w.chooses(m) {
 				m.total.fold(&total)
 			}
 			return
 		}
-		w.add(member(into, e.Name), e.Value, depth+1, true)
+	}
+	switch {
 	case e.Kind == bson.TypeEmbeddedDocument:
-		w.add(member(into, e.Name), e.Value, depth+1, false)
+		w.add(member(into, e.Name), e.Value, depth+1, stored)
 	case !stored:
-		if n, ok := numberOf(value); ok {
+		if n, ok := numberOf(bson.RawValue{Type: e.Kind, Value: e.Value}); ok {
 			if m := member(into, e.Name); w.chooses(m) {
 				m.total.add(&n)
 			}
@@ -185,12 +196,7 @@ func member[Name string | []byte](n *node, name Name) *node {
 
 // hasMembers reports whether objects at this path had numbers.
 func (n *node) hasMembers() bool {
-	for _, m := range n.members {
-		if m.total.N > 0 || m.hasMembers() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.members, func(m *node) bool { return m.total.N > 0 || m.hasMembers() })
 }
 
 // Fields yields the totals by the dotted paths of their fields, in the order in which the fields first came.
@@ -200,15 +206,15 @@ func (w *Row) Fields() iter.Seq2[string, *Total] {
 
 func (n *node) each(prefix string, yield func(string, *Total) bool) bool {
 	for _, m := range n.members {
+		more := true
 		switch {
 		case m.hasMembers():
-			if !m.each(prefix+m.name+".", yield) {
-				return false
-			}
+			more = m.each(prefix+m.name+".", yield)
 		case m.total.N > 0:
-			if !yield(prefix+m.name, &m.total) {
-				return false
-			}
+			more = yield(prefix+m.name, &m.total)
+		}
+		if !more {
+			return false
 		}
 	}
 	return true
@@ -246,7 +252,7 @@ func (r *Rules) Same(a, b []Stored) bool {
 	if (len(a) == 0) != (len(b) == 0) {
 		return false
 	}
-	one, other := r.fold(a), r.fold(b)
+	one, other := r.Fold(0, a), r.Fold(0, b)
 	totals := map[string]*Total{}
 	for path, t := range one.Fields() {
 		totals[path] = t
@@ -259,22 +265,6 @@ func (r *Rules) Same(a, b []Stored) bool {
 		delete(totals, path)
 	}
 	return len(totals) == 0 && one.Count == other.Count
-}
-
-func (r *Rules) fold(rows []Stored) *Row {
-	all := r.NewRow(0)
-	for _, row := range rows {
-		all.Fold(row.Fields)
-	}
-	return all
-}
-
-// bitsOf returns the double of eight bytes.
-func bitsOf(value []byte) float64 {
-	if len(value) != 8 {
-		return 0
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(value))
 }
 
 // Aggregation is one figure of a total.
@@ -353,8 +343,7 @@ func (w *Row) appendFields(dst []byte, list []Aggregation, except []string) []by
 func appendTotal(dst []byte, name string, t *Total) []byte { return t.appendElement(dst, name) }
 
 func (w *Row) appendCount(dst []byte) []byte {
-	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
-	return binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+	return rawbson.AppendInt64(dst, w.rules.CountField(), w.Count)
 }
 
 // appendFigures returns a function that appends some figures of a total as an object.

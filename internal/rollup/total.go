@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -23,15 +24,8 @@ const decimalNaN = 0x7c
 func numberOf(v bson.RawValue) (n Number, ok bool) {
 	switch {
 	case v.Type == bson.TypeInt32 && len(v.Value) == 4, v.Type == bson.TypeInt64 && len(v.Value) == 8:
-	case v.Type == bson.TypeDouble && len(v.Value) == 8:
-		ok = !math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(v.Value)))
-		if !ok {
-			return n, false
-		}
-	case v.Type == bson.TypeDecimal128 && len(v.Value) == 16:
-		if v.Value[15]&decimalNaN == decimalNaN {
-			return n, false
-		}
+	case v.Type == bson.TypeDouble && len(v.Value) == 8 && !math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(v.Value))):
+	case v.Type == bson.TypeDecimal128 && len(v.Value) == 16 && v.Value[15]&decimalNaN != decimalNaN:
 	default:
 		return n, false
 	}
@@ -57,7 +51,7 @@ func (n Number) IsZero() bool { return n.kind == 0 }
 
 // Value returns the number as a BSON value. Type 0 means that there is no number.
 func (n Number) Value() bson.RawValue {
-	if n.kind == 0 {
+	if n.IsZero() {
 		return bson.RawValue{}
 	}
 	return bson.RawValue{Type: n.kind, Value: n.content()}
@@ -101,23 +95,9 @@ func (n *Number) compare(o *Number) int {
 	if n.kind == o.kind { // avoids an allocation
 		switch n.kind {
 		case bson.TypeDouble:
-			a, b := n.double(), o.double()
-			switch {
-			case a < b:
-				return -1
-			case a > b:
-				return 1
-			}
-			return 0
+			return cmp.Compare(n.double(), o.double())
 		case bson.TypeInt32, bson.TypeInt64:
-			a, b := n.integer(), o.integer()
-			switch {
-			case a < b:
-				return -1
-			case a > b:
-				return 1
-			}
-			return 0
+			return cmp.Compare(n.integer(), o.integer())
 		}
 	}
 	return timeseries.Compare(n.Value(), o.Value())
@@ -248,10 +228,7 @@ func (t *Total) Sum() Number {
 // mean returns the sum divided by the count. False means that there is no sum.
 func (t *Total) mean() (float64, bool) {
 	sum, ok := t.Sum().float()
-	if !ok {
-		return 0, false
-	}
-	return sum / float64(t.N), true
+	return sum / float64(t.N), ok
 }
 
 // Add adds a value. Values must come in the order of their measurements. A value that is not a number adds nothing.
@@ -334,7 +311,7 @@ func parseTotal(document bson.Raw) (t Total, ok bool) {
 			t.N = n.integer()
 		case FieldSum:
 			if !isNumber && e.Kind == bson.TypeDouble { // a NaN, the sum of infinities of both signs
-				n = doubleNumber(bitsOf(e.Value))
+				n = doubleNumber(math.Float64frombits(binary.LittleEndian.Uint64(e.Value)))
 			}
 			if n.kind != 0 {
 				t.sum = sum{}

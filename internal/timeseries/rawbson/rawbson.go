@@ -100,6 +100,16 @@ func EndDocument(dst []byte, start int) []byte {
 	return dst
 }
 
+// AppendInt32 appends an element with an integer.
+func AppendInt32[Text ~string | ~[]byte](dst []byte, name Text, n int32) []byte {
+	return binary.LittleEndian.AppendUint32(AppendHeader(dst, bson.TypeInt32, name), uint32(n))
+}
+
+// AppendInt64 appends an element with a long integer.
+func AppendInt64[Text ~string | ~[]byte](dst []byte, name Text, n int64) []byte {
+	return binary.LittleEndian.AppendUint64(AppendHeader(dst, bson.TypeInt64, name), uint64(n))
+}
+
 // AppendDate appends an element with a date, in milliseconds since 1970.
 func AppendDate[Text ~string | ~[]byte](dst []byte, name Text, ms int64) []byte {
 	return binary.LittleEndian.AppendUint64(AppendHeader(dst, bson.TypeDateTime, name), uint64(ms))
