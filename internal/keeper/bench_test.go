@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
 )
 
 // BenchmarkMeasurement measures the cost of one measurement of five fields in a pass, from the stored bucket to the rows of
@@ -14,7 +15,7 @@ import (
 func BenchmarkMeasurement(b *testing.B) {
 	const perBucket, buckets = 40, 18 // an hour of a series at 0.2 Hz
 	w := &world{bits: map[int64]int{}}
-	begin := floorTo(1_772_000_000_000, hourMs)
+	begin := rollup.FloorTo(1_772_000_000_000, hourMs)
 	var documents []bson.Raw
 	for i := range buckets {
 		var records []*entry
@@ -36,7 +37,7 @@ func BenchmarkMeasurement(b *testing.B) {
 	}
 	minute, _ := rollup.LevelOf(rollup.Minute)
 	hour, _ := rollup.LevelOf(rollup.Hour)
-	key := keyOf(encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m"))
+	key := timeseries.Key(encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m"))
 	defined := rollup.Definition{Levels: []rollup.DefinedLevel{{Name: rollup.Minute}, {Name: rollup.Hour}}}
 	b.ReportAllocs()
 	s := newSource(baseOptions, &run{begin, begin + hourMs, []string{key}})

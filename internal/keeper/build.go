@@ -42,8 +42,8 @@ type Range struct {
 
 // days yields the days of the range, of which the first and the last may be cut to whole hours.
 func (r *Range) days(yield func(from, to int64) bool) {
-	for from := floorTo(r.From.UnixMilli(), hourMs); from < r.To.UnixMilli(); {
-		to := min(floorTo(from, dayMs)+dayMs, floorTo(r.To.UnixMilli()+hourMs-1, hourMs))
+	for from := rollup.FloorTo(r.From.UnixMilli(), hourMs); from < r.To.UnixMilli(); {
+		to := min(rollup.FloorTo(from, dayMs)+dayMs, rollup.FloorTo(r.To.UnixMilli()+hourMs-1, hourMs))
 		if !yield(from, to) {
 			return
 		}
@@ -80,12 +80,8 @@ func (c *Command) Build(ctx context.Context, r Range, replace bool, progress fun
 		if len(keys) == 0 {
 			continue
 		}
-		runs := []run{{from, to, keys}}
-		if err := w.compute(ctx, runs, nil); err != nil {
+		if err := w.compute(ctx, []run{{from, to, keys}}, nil, nil); err != nil {
 			return fmt.Errorf("computing the rows of %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
-		}
-		if err := w.days(ctx, runs); err != nil {
-			return fmt.Errorf("computing the day %s from its hours: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
 		}
 	}
 	return nil
@@ -97,15 +93,15 @@ func (c *Command) keys(ctx context.Context, filter bson.Raw, from, to int64) ([]
 	u := timeseries.NewUnpacker(c.w.state.Options)
 	err := c.w.rollups.SeriesIn(ctx, c.w.state.Options, c.w.state.Levels, filter, from, to, func(d bson.Raw) error {
 		if _, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK(); !ok {
-			found[keyOf(d.Lookup(timeseries.FieldMeta))] = true
+			found[timeseries.Key(d.Lookup(timeseries.FieldMeta))] = true
 			return nil
 		}
 		if err := u.Reset(d); err != nil {
-			return &DamagedError{ID: d.Lookup(timeseries.FieldID).String(), Err: err}
+			return newDamagedError(d, err)
 		}
 		var m timeseries.Unpacked
 		for u.Next(&m) {
-			found[keyOf(m.Meta)] = true
+			found[timeseries.Key(m.Meta)] = true
 		}
 		return u.Err()
 	})
@@ -185,15 +181,9 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 	if err != nil {
 		return v, err
 	}
-	now, err := w.rollups.Clock(ctx)
+	s, now, err := w.source(ctx, r)
 	if err != nil {
 		return v, err
-	}
-	s := newSource(w.state.Options, &r)
-	if w.state.Segments {
-		if err := w.rollups.Segments(ctx, s.options, now, s.from, s.to, s.add); err != nil {
-			return v, err
-		}
 	}
 	if _, err := s.buckets(ctx, w.rollups, now, r.keys); err != nil {
 		return v, err
@@ -208,12 +198,12 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 			defined, _ := w.state.Defined.Level(d.level.Name)
 			from, to := max(r.from, d.From), min(r.to, d.to)
 			for hour := from; hour < to; hour += hourMs {
-				fresh, stored := within(computed[d.level.Name], hour, hour+hourMs), within(d.Rows, hour, hour+hourMs)
+				fresh, stored := rollup.Within(computed[d.level.Name], hour, hour+hourMs), rollup.Within(d.Rows, hour, hour+hourMs)
 				n := int64(max(len(fresh), len(stored)))
 				switch {
 				case w.isFrozen(d.level, hour, now):
 					v.Frozen += n
-				case behind[key][hour]:
+				case behind.late(key, hour) > 0:
 					v.Behind += n
 				default:
 					v.add(defined, metaOf(key), fresh, stored)
@@ -225,8 +215,8 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 }
 
 // compareDays compares the rows of days with the totals of their hours.
-func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[int64]bool, now time.Time, v *Verified) error {
-	level, ok := c.w.level(rollup.Day)
+func (c *Command) compareDays(ctx context.Context, r run, behind *touched, now time.Time, v *Verified) error {
+	level, ok := c.w.state.Levels.Level(rollup.Day)
 	if !ok || r.to-r.from < dayMs {
 		return nil
 	}
@@ -234,17 +224,17 @@ func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[
 	if err != nil {
 		return err
 	}
-	hours, err := c.w.hourRows(ctx, dayRun{[]int64{r.from}, r.keys}, r.from, r.to)
+	hours, err := c.w.rowsOf(ctx, rollup.Hour, r)
 	if err != nil {
 		return err
 	}
 	defined, _ := c.w.state.Defined.Level(rollup.Day)
 	for _, d := range targets {
-		fresh, stored := foldDay(defined.Rules(), r.from, hours[d.key]), within(d.Rows, r.from, r.to)
+		fresh, stored := foldDay(defined.Rules(), r.from, hours[d.key]), rollup.Within(d.Rows, r.from, r.to)
 		switch {
 		case c.w.isFrozenDay(level, r.from, now):
 			v.Frozen += int64(len(stored))
-		case len(behind[d.key]) > 0:
+		case len(behind.series[d.key]) > 0:
 			v.Behind += int64(len(stored))
 		default:
 			v.add(defined, d.Meta, fresh, stored)
@@ -262,7 +252,7 @@ func (v *Verified) add(defined rollup.DefinedLevel, meta bson.RawValue, fresh, s
 		times[row.Time] = true
 	}
 	for _, at := range slices.Sorted(maps.Keys(times)) {
-		want, have := within(fresh, at, at+step), within(stored, at, at+step)
+		want, have := rollup.Within(fresh, at, at+step), rollup.Within(stored, at, at+step)
 		if len(have) == 0 && defined.Since != nil && at < defined.Since.UnixMilli() {
 			v.Unbuilt++
 			continue
@@ -279,7 +269,7 @@ func (v *Verified) add(defined rollup.DefinedLevel, meta bson.RawValue, fresh, s
 
 // behind returns the hours of series that have measurements at or above the watermarks, and all hours of series that are being
 // edited.
-func (c *Command) behind(ctx context.Context) (map[string]map[int64]bool, error) {
+func (c *Command) behind(ctx context.Context) (*touched, error) {
 	all := newTouched(0, 0, 1)
 	partitions, err := c.w.rollups.Partitions(ctx)
 	if err != nil {
@@ -304,12 +294,5 @@ func (c *Command) behind(ctx context.Context) (map[string]map[int64]bool, error)
 			}
 		}
 	}
-	hours := map[string]map[int64]bool{}
-	for key, of := range all.series {
-		hours[key] = map[int64]bool{}
-		for hour := range of {
-			hours[key][hour] = true
-		}
-	}
-	return hours, nil
+	return all, nil
 }

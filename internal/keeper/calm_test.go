@@ -74,7 +74,7 @@ func (w *world) compare() {
 			want[at] |= 0
 		}
 		for at, set := range want {
-			hour := cell{at.series, floorTo(at.hour, hourMs)}
+			hour := cell{at.series, rollup.FloorTo(at.hour, hourMs)}
 			if !w.frozen(hour.hour) && !w.handed[hour] && sets[at] != set {
 				w.fail("level %s: the row of %s at %d holds %b, and %b is shown", name, at.series, at.hour, sets[at], set)
 			}
@@ -90,7 +90,7 @@ func (w *world) compareDays() {
 	_, days := w.rowsOf(rollup.Day)
 	want := map[cell]int64{}
 	for at, n := range hours {
-		want[cell{at.series, floorTo(at.hour, dayMs)}] += n
+		want[cell{at.series, rollup.FloorTo(at.hour, dayMs)}] += n
 	}
 	for at, n := range want {
 		if days[at] != n && !w.isTorn(at) {

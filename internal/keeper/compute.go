@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
 
@@ -28,6 +29,10 @@ func (e *DamagedError) Error() string {
 
 // Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+func newDamagedError(document bson.Raw, err error) error {
+	return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
+}
 
 var (
 	errContended = errors.New("other processes have replaced the same rollup documents repeatedly")
@@ -130,15 +135,9 @@ func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, e
 		return nil, err
 	}
 	began := w.now()
-	now, err := w.rollups.Clock(ctx)
+	s, now, err := w.source(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	s := newSource(w.state.Options, &r)
-	if w.state.Segments {
-		if err := w.rollups.Segments(ctx, s.options, now, s.from, s.to, s.add); err != nil {
-			return nil, err
-		}
 	}
 	for rest := r.keys; len(rest) > 0; {
 		w.size = max(1, min(w.size, mostSeries))
@@ -155,7 +154,10 @@ func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, e
 			return append(left, rest...), nil
 		}
 		w.size = len(some) * aimedPerLook / max(read, 1)
-		of := targetsOf(targets, some)
+		var of []*target
+		for _, key := range some {
+			of = append(of, targets[key]...)
+		}
 		w.replace(of, s, now, t)
 		lost, err := w.put(ctx, of)
 		if err != nil {
@@ -168,12 +170,16 @@ func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, e
 	return left, nil
 }
 
-// targetsOf returns the targets of some series.
-func targetsOf(targets map[string][]*target, keys []string) (all []*target) {
-	for _, key := range keys {
-		all = append(all, targets[key]...)
+// source begins to read what is shown now of a run, with the segments. The buckets are still to be read.
+func (w *work) source(ctx context.Context, r run) (s *source, now time.Time, err error) {
+	if now, err = w.rollups.Clock(ctx); err != nil {
+		return nil, now, err
 	}
-	return all
+	s = newSource(w.state.Options, &r)
+	if w.state.Segments {
+		err = w.rollups.Segments(ctx, s.options, now, s.from, s.to, s.add)
+	}
+	return s, now, err
 }
 
 // targets reads the documents that hold the rows of a run, of all levels except days. A missing document has revision 0.
@@ -214,7 +220,7 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 		var failed error
 		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
 			d, bad := rollup.Decode(raw, options)
-			if bad == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
+			if bad == nil && !d.Meta.Equal(byID[d.ID].Meta) {
 				bad = fmt.Errorf("the rollup document %s of level %s has the meta %v, but its _id belongs to the meta %v: the document was edited by hand; delete the document, and run `waterwheel rollup build`",
 					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
 			}
@@ -262,7 +268,7 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 				continue
 			}
 			d.dirty = true
-			if w.replaceHour(d, hour, within(computed[d.level.Name], hour, hour+hourMs), count) {
+			if w.replaceHour(d, hour, rollup.Within(computed[d.level.Name], hour, hour+hourMs), count) {
 				d.late += late
 			}
 		}
@@ -286,21 +292,14 @@ func (w *work) replaceHour(d *target, from int64, fresh []rollup.Stored, count s
 	}
 	step := d.level.Step.Milliseconds()
 	for at := from; at < from+hourMs; at += step {
-		one := within(fresh, at, at+step)
-		if countOf(one, count) < countOf(within(d.Rows, at, at+step), count) {
+		one := rollup.Within(fresh, at, at+step)
+		if countOf(one, count) < countOf(rollup.Within(d.Rows, at, at+step), count) {
 			kept = true
 			continue
 		}
 		d.Replace(at, at+step, one)
 	}
 	return kept
-}
-
-// within returns the rows whose windows begin in [from, to). The rows must be in order.
-func within(rows []rollup.Stored, from, to int64) []rollup.Stored {
-	begin, _ := slices.BinarySearchFunc(rows, from, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
-	end, _ := slices.BinarySearchFunc(rows, to, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
-	return slices.Clone(rows[begin:end])
 }
 
 func countOf(rows []rollup.Stored, count string) (n int64) {

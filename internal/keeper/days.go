@@ -10,8 +10,6 @@ import (
 	"waterwheel/internal/rollup"
 )
 
-const dayMs = 24 * hourMs
-
 // dayRun is a set of days of one month, and the series for which all of them are folded.
 type dayRun struct {
 	days []int64
@@ -27,7 +25,7 @@ func dayRuns(hours []run) []dayRun {
 	}
 	days := map[month]map[int64]bool{}
 	for _, r := range hours {
-		for at := floorTo(r.from, dayMs); at < r.to; at += dayMs {
+		for at := rollup.FloorTo(r.from, dayMs); at < r.to; at += dayMs {
 			from, _ := day.Period(at)
 			for _, key := range r.keys {
 				of := days[month{from, key}]
@@ -64,7 +62,7 @@ const seriesPerFold = 100
 
 // days computes the rows of days from the documents of hours.
 func (w *work) days(ctx context.Context, hours []run) error {
-	level, ok := w.level(rollup.Day)
+	level, ok := w.state.Levels.Level(rollup.Day)
 	if !ok {
 		return nil
 	}
@@ -77,14 +75,6 @@ func (w *work) days(ctx context.Context, hours []run) error {
 		}
 	}
 	return nil
-}
-
-func (w *work) level(name string) (rollup.Level, bool) {
-	at := slices.IndexFunc(w.state.Levels, func(l rollup.Level) bool { return l.Name == name })
-	if at < 0 {
-		return rollup.Level{}, false
-	}
-	return w.state.Levels[at], true
 }
 
 // fold folds some days of some series once. It returns the series that are left, because another writer replaced one of their
@@ -100,7 +90,7 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (left []s
 	if err != nil {
 		return nil, err
 	}
-	hours, err := w.hourRows(ctx, r, first, last)
+	hours, err := w.rowsOf(ctx, rollup.Hour, run{first, last, r.keys})
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +107,8 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (left []s
 				continue
 			}
 			d.dirty = true
-			fresh := foldDay(rules, at, within(of, at, at+dayMs))
-			if !w.free && countOf(fresh, rules.CountField()) < countOf(within(d.Rows, at, at+dayMs), rules.CountField()) {
+			fresh := foldDay(rules, at, rollup.Within(of, at, at+dayMs))
+			if !w.free && countOf(fresh, rules.CountField()) < countOf(rollup.Within(d.Rows, at, at+dayMs), rules.CountField()) {
 				continue // R3: hours have expired, or were deleted by hand
 			}
 			d.Replace(at, at+dayMs, fresh)
@@ -132,17 +122,13 @@ func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stor
 	if len(hours) == 0 {
 		return nil
 	}
-	row := rules.NewRow(at)
-	for _, hour := range hours {
-		row.Fold(hour.Fields)
-	}
-	return []rollup.Stored{{Time: at, Fields: row.Document()}}
+	return []rollup.Stored{{Time: at, Fields: rules.Fold(at, hours).Document()}}
 }
 
-// hourRows returns the rows of hours of some series, in the order of time.
-func (w *work) hourRows(ctx context.Context, r dayRun, from, to int64) (map[string][]rollup.Stored, error) {
-	level, _ := w.level(rollup.Hour)
-	documents, err := w.documents(ctx, level, run{from, to, r.keys})
+// rowsOf reads the rows of a level, by series and in the order of time.
+func (w *work) rowsOf(ctx context.Context, name string, r run) (map[string][]rollup.Stored, error) {
+	level, _ := w.state.Levels.Level(name)
+	documents, err := w.documents(ctx, level, r)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +144,7 @@ func (w *work) hourRows(ctx context.Context, r dayRun, from, to int64) (map[stri
 
 // isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the rows of its hours, or its own row.
 func (w *work) isFrozenDay(level rollup.Level, day int64, now time.Time) bool {
-	if hour, _ := w.level(rollup.Hour); hour.Expire > 0 && day < now.Add(-hour.Expire).UnixMilli() {
+	if hour, _ := w.state.Levels.Level(rollup.Hour); hour.Expire > 0 && day < now.Add(-hour.Expire).UnixMilli() {
 		return true
 	}
 	from, _ := level.Period(day)

@@ -44,9 +44,9 @@ var defects = []struct {
 	{"the watermark moves to what was done after the scan", []edit{{"pass.go", "mark.Below = max(mark.Below, to)", "mark.Below = max(mark.Below, to+2)"}}},
 	{"a position counts as often as it is shown", []edit{{"source.go", "return again", "return again && false"}}},
 	{"a note goes before the edit is over", []edit{{"pass.go", "if err != nil || !over {", "if err != nil {"}}},
-	{"a note goes without computing its rows", []edit{{"pass.go", "err = free.compute(ctx, hours.runs(), nil)", "_ = hours"}}},
+	{"a note goes without computing its rows", []edit{{"pass.go", "err = free.compute(ctx, hours.runs(), days.runs(), nil)", "_ = hours"}}},
 	{"rows may shrink", []edit{{"compute.go", "if w.free {\n\t\td.Replace", "if true {\n\t\td.Replace"}}},
-	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(one, count) < countOf(within(d.Rows, at, at+step), count) {", "if false {"}}},
+	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(one, count) < countOf(rollup.Within(d.Rows, at, at+step), count) {", "if false {"}}},
 	{"days are folded from hours that were read before them", []edit{
 		{"days.go", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn nil, err\n\t}\n", ""},
 		{"days.go", "defined, _ := w.state.Defined.Level(rollup.Day)", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefined, _ := w.state.Defined.Level(rollup.Day)"},

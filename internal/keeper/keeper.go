@@ -93,8 +93,13 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) passes(ctx context.Context) {
 	for ctx.Err() == nil {
 		owned := k.owned()
-		due := slices.MinFunc(append(owned, nil), func(a, b *Partition) int { return k.compare(a, b) })
-		if due == nil || k.turn(due).next.After(time.Now()) {
+		if len(owned) == 0 {
+			return
+		}
+		due := slices.MinFunc(owned, func(a, b *Partition) int {
+			return cmp.Or(k.turn(a).next.Compare(k.turn(b).next), nameOf(a).Compare(nameOf(b)))
+		})
+		if k.turn(due).next.After(time.Now()) {
 			return
 		}
 		k.pass(ctx, due)
@@ -129,19 +134,6 @@ func (k *Keeper) owned() (owned []*Partition) {
 
 func nameOf(p *Partition) record.Partition {
 	return record.Partition{Topic: p.Source.Topic, Number: p.Source.Partition}
-}
-
-// compare orders partitions by their turns. Nil comes last.
-func (k *Keeper) compare(a, b *Partition) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return cmp.Or(k.turn(a).next.Compare(k.turn(b).next), nameOf(a).Compare(nameOf(b)))
 }
 
 // turn returns the turn of a partition. Its first pass comes within an interval, at a time derived from its name. So the first
@@ -246,10 +238,8 @@ func (k *Keeper) rest(ctx context.Context, worked time.Duration, t *turn) error 
 	if pause <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

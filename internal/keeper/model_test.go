@@ -14,6 +14,7 @@ import (
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
+	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -124,7 +125,7 @@ func (w *world) produce(p *part) {
 			at = w.now.Add(-time.Duration(w.rnd.IntN(8*60)) * time.Minute)
 			w.logf("late")
 		}
-		hour := floorTo(at.UnixMilli(), hourMs)
+		hour := rollup.FloorTo(at.UnixMilli(), hourMs)
 		bit := w.bits[hour]
 		if bit == 60 {
 			continue
@@ -147,7 +148,7 @@ func (w *world) store(p *part) {
 	}
 	var some []*entry
 	for _, r := range p.log {
-		if p.unsaved[r.offset] && w.rnd.IntN(3) > 0 && (len(some) == 0 || floorTo(r.time, modelSpan) == floorTo(some[0].time, modelSpan)) {
+		if p.unsaved[r.offset] && w.rnd.IntN(3) > 0 && (len(some) == 0 || rollup.FloorTo(r.time, modelSpan) == rollup.FloorTo(some[0].time, modelSpan)) {
 			some = append(some, r)
 		}
 	}

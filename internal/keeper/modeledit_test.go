@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
 
@@ -25,7 +26,7 @@ func (w *world) handDelete() {
 	}
 	id := ids[w.rnd.IntN(len(ids))]
 	for _, m := range of[id] {
-		w.handed[cell{m.series, floorTo(m.record.time, hourMs)}] = true
+		w.handed[cell{m.series, rollup.FloorTo(m.record.time, hourMs)}] = true
 		w.tear(m)
 	}
 	w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })

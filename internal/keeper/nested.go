@@ -101,7 +101,7 @@ func (w *work) nestOnce(ctx context.Context, m monthOfSeries) (done bool, err er
 		if level.Name == rollup.Minute {
 			continue // day by day
 		}
-		if n.rows[level.Name], err = n.read(ctx, level, m.from, m.to); err != nil {
+		if n.rows[level.Name], err = n.read(ctx, level.Name, m.from, m.to); err != nil {
 			return false, err
 		}
 	}
@@ -158,10 +158,9 @@ const minuteBytes = 4 << 20
 
 // day makes one day. Nil means that the day has no rows.
 func (n *nesting) day(ctx context.Context, at int64) (bson.Raw, error) {
-	minute, ok := n.level(rollup.Minute)
-	if ok && (at < n.minutesFrom || at >= n.minutesTo) {
+	if n.state.Levels.Has(rollup.Minute) && (at < n.minutesFrom || at >= n.minutesTo) {
 		to := min(n.to, at+n.daysAtOnce()*dayMs)
-		rows, err := n.read(ctx, minute, at, to)
+		rows, err := n.read(ctx, rollup.Minute, at, to)
 		if err != nil {
 			return nil, err
 		}
@@ -186,13 +185,9 @@ func (n *nesting) daysAtOnce() int64 {
 }
 
 // read reads the rows of a level in a span of time, in their order.
-func (n *nesting) read(ctx context.Context, level rollup.Level, from, to int64) (rows []rollup.Stored, err error) {
-	documents, err := n.documents(ctx, level, run{from, to, []string{n.key}})
-	for _, d := range documents {
-		rows = append(rows, d.Rows...)
-	}
-	slices.SortStableFunc(rows, func(a, b rollup.Stored) int { return cmp.Compare(a.Time, b.Time) })
-	return rows, err
+func (n *nesting) read(ctx context.Context, level string, from, to int64) ([]rollup.Stored, error) {
+	rows, err := n.rowsOf(ctx, level, run{from, to, []string{n.key}})
+	return rows[n.key], err
 }
 
 // Nest makes the nested documents of all rows of the time series. After each it calls told with the number so far. It returns the

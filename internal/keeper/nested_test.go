@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
 )
 
 // TestModelOfNestedDocuments runs random courses with nested documents, some with a small size limit. When everything is calm,
@@ -65,7 +66,7 @@ func (w *world) compareNested() {
 	for level, nodes := range have {
 		want := wanted[level]
 		for at, n := range want {
-			left := level != rollup.Day && short[cell{at.series, floorTo(at.hour, dayMs)}]
+			left := level != rollup.Day && short[cell{at.series, rollup.FloorTo(at.hour, dayMs)}]
 			if n > 0 && nodes[at] != n && !left && !w.isTorn(at) {
 				w.fail("nested documents: %s of %s at %d has %d measurements, and its row has %d", level, at.series, at.hour, nodes[at], n)
 			}
@@ -82,7 +83,7 @@ func (w *world) compareNested() {
 func (w *world) nodes(into map[string]map[cell]int64, short map[cell]bool, series string, document bson.Raw, name, level string) {
 	array, ok := document.Lookup(name).ArrayOK()
 	if !ok {
-		short[cell{series, floorTo(document.Lookup(rollup.FieldDate).Time().UnixMilli(), dayMs)}] = true
+		short[cell{series, rollup.FloorTo(document.Lookup(rollup.FieldDate).Time().UnixMilli(), dayMs)}] = true
 		return
 	}
 	values, err := array.Values()
@@ -145,7 +146,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 		writes := len(w.mem.versions)
 		of.nested.Documents = dying{memoryCollection{w.mem, "nested"}, w, writes + crashAfter}
 		from, to := rollup.Month(month.UnixMilli())
-		return of.nest(t.Context(), []monthOfSeries{{keyOf(meta), from, to}})
+		return of.nest(t.Context(), []monthOfSeries{{timeseries.Key(meta), from, to}})
 	}
 	// days returns the sums of the days at a version, by kind of document.
 	days := func(version int) (whole, cut int, sum int64) {

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
+	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
 
@@ -44,7 +45,7 @@ func (w *world) owned(p *part) *Partition {
 
 // add stores one measurement of a series, and returns it.
 func (w *world) add(p *part, series string, at time.Time) *entry {
-	hour := floorTo(at.UnixMilli(), hourMs)
+	hour := rollup.FloorTo(at.UnixMilli(), hourMs)
 	r := &entry{offset: int64(len(p.log)), time: at.UnixMilli(), series: series, bit: w.bits[hour]}
 	w.bits[hour]++
 	if w.of[hour] == nil {
@@ -115,7 +116,7 @@ func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
 		t.Errorf("%d late measurements are counted, want 1", of.frozen)
 	}
 	_, counts := w.rowsOf("1h")
-	at := cell{"a", floorTo(w.now.UnixMilli(), hourMs)}
+	at := cell{"a", rollup.FloorTo(w.now.UnixMilli(), hourMs)}
 	if counts[at] != 5 {
 		t.Errorf("the row has %d measurements, want the 5 that there were", counts[at])
 	}
@@ -134,7 +135,7 @@ func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
 func TestExpiredHoursKeepTheirRows(t *testing.T) {
 	w, p := still(t, 4)
 	w.run(t, p)
-	at := cell{"a", floorTo(w.now.UnixMilli(), hourMs)}
+	at := cell{"a", rollup.FloorTo(w.now.UnixMilli(), hourMs)}
 	before := w.now
 	w.now = w.now.Add(keptFor + 2*time.Hour)
 	w.expire()
@@ -145,10 +146,10 @@ func TestExpiredHoursKeepTheirRows(t *testing.T) {
 		t.Errorf("%d late measurements are counted, want 1", of.frozen)
 	}
 	_, counts := w.rowsOf("1h")
-	if counts[at] != 4 || counts[cell{"a", floorTo(w.now.UnixMilli(), hourMs)}] != 1 {
+	if counts[at] != 4 || counts[cell{"a", rollup.FloorTo(w.now.UnixMilli(), hourMs)}] != 1 {
 		t.Errorf("the rows are %v", counts)
 	}
-	if _, days := w.rowsOf("1d"); days[cell{"a", floorTo(before.UnixMilli(), dayMs)}] < 4 {
+	if _, days := w.rowsOf("1d"); days[cell{"a", rollup.FloorTo(before.UnixMilli(), dayMs)}] < 4 {
 		t.Errorf("the days are %v", days)
 	}
 }

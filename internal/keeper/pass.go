@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"hash/fnv"
@@ -91,14 +90,7 @@ func (w *work) positions(ctx context.Context, source timeseries.Source, from, to
 		if fits, err = w.scan(ctx, source, from, to, t); err != nil || !fits {
 			return fits, err
 		}
-		runs := t.runs()
-		if err := w.compute(ctx, runs, t); err != nil {
-			return true, err
-		}
-		if err := w.days(ctx, runs); err != nil {
-			return true, err
-		}
-		return true, w.nest(ctx, monthsOf(runs)) // before the watermark moves, so that it is repeated after a crash
+		return true, w.compute(ctx, t.runs(), nil, t) // before the watermark moves, so that it is repeated after a crash
 	})
 }
 
@@ -124,7 +116,7 @@ func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int6
 	err = w.rollups.Listed(ctx, w.state.Options, source, from, to, func(d bson.Raw) error {
 		fits, err := t.scan(u, d, from, to)
 		if err != nil {
-			return &DamagedError{ID: d.Lookup(timeseries.FieldID).String(), Err: err}
+			return newDamagedError(d, err)
 		}
 		if full = !fits; full {
 			return errFull
@@ -140,19 +132,23 @@ func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int6
 	return true, w.rest(ctx, w.now().Sub(began))
 }
 
-// compute computes the rows of runs of hours.
-func (w *work) compute(ctx context.Context, runs []run, t *touched) error {
-	for _, r := range runs {
+// compute computes the rows of runs of hours, then the rows of their days and of other days, and then the nested documents.
+func (w *work) compute(ctx context.Context, hours, days []run, t *touched) error {
+	for _, r := range hours {
 		if err := w.hours(ctx, r, t); err != nil {
 			return err
 		}
 	}
-	return nil
+	days = slices.Concat(hours, days)
+	if err := w.days(ctx, days); err != nil {
+		return err
+	}
+	return w.nest(ctx, monthsOf(days))
 }
 
 // touched is a set of hours of series, with the number of measurements that were stored in each since the last pass.
 type touched struct {
-	series map[string]map[int64]int64 // by key of the series and start of the hour
+	series map[string]map[int64]int64 // by timeseries.Key of the meta and start of the hour
 	hours  int
 	most   int // hours that may be held. Zero means no limit.
 	// The series are divided into parts by hash. Only the series of one part are held.
@@ -165,7 +161,7 @@ func newTouched(most int, part, parts uint64) *touched {
 
 // add adds one measurement. False means that there are more hours than may be held. A single series is always held.
 func (t *touched) add(meta bson.RawValue, hour int64) bool {
-	key := keyOf(meta)
+	key := timeseries.Key(meta)
 	if t.parts > 1 && hashOf(key)%t.parts != t.part {
 		return true
 	}
@@ -187,11 +183,11 @@ func hashOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// keyOf returns the identity of a series as text. Metas that are only equal in MongoDB's order are two series.
-func keyOf(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
-
-// metaOf returns the meta of a key.
+// metaOf returns the meta of a timeseries.Key.
 func metaOf(key string) bson.RawValue {
+	if key == "" {
+		return bson.RawValue{}
+	}
 	return bson.RawValue{Type: bson.Type(key[0]), Value: []byte(key[1:])}
 }
 
@@ -200,9 +196,6 @@ type run struct {
 	from, to int64
 	keys     []string
 }
-
-// longestRun bounds the hours of one run.
-const longestRun = 24 * hourMs
 
 // runs returns the touched hours as runs of consecutive hours of one day. Series that were touched in the same hours share a run,
 // in the order of their keys.
@@ -213,8 +206,8 @@ func (t *touched) runs() []run {
 		hours := slices.Sorted(maps.Keys(t.series[key]))
 		for i := 0; i < len(hours); {
 			from, to := hours[i], hours[i]+hourMs
-			day := floorTo(from, longestRun)
-			for i++; i < len(hours) && hours[i] == to && hours[i] < day+longestRun; i++ {
+			day := rollup.FloorTo(from, dayMs)
+			for i++; i < len(hours) && hours[i] == to && hours[i] < day+dayMs; i++ {
 				to += hourMs
 			}
 			bySpan[span{from, to}] = append(bySpan[span{from, to}], key)
@@ -236,16 +229,10 @@ func (t *touched) late(key string, hour int64) int64 {
 	return t.series[key][hour]
 }
 
-const hourMs = int64(60 * 60 * 1000)
-
-// floorTo returns the largest multiple of a unit that is not above v.
-func floorTo(v, unit int64) int64 {
-	rest := v % unit
-	if rest < 0 {
-		rest += unit
-	}
-	return v - rest
-}
+const (
+	hourMs = int64(60 * 60 * 1000)
+	dayMs  = 24 * hourMs
+)
 
 // scan adds the measurements of a stored document that have positions in [from, to). False means that there are more hours than
 // may be held.
@@ -258,14 +245,12 @@ func (t *touched) scan(u *timeseries.Unpacker, document bson.Raw, from, to int64
 		if m.Position.Offset < from || m.Position.Offset >= to {
 			continue
 		}
-		if !t.add(m.Meta, floorTo(m.Time, hourMs)) {
+		if !t.add(m.Meta, rollup.FloorTo(m.Time, hourMs)) {
 			return false, nil
 		}
 	}
 	return true, u.Err()
 }
-
-func sameMeta(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
 
 // noteAge is the age at which a note counts as abandoned, although it was never marked as edited.
 const noteAge = 7 * 24 * time.Hour
@@ -292,13 +277,7 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (whole, over bool, 
 	}
 	free := *w
 	free.free, free.purges = true, n.Deletes
-	err = free.compute(ctx, hours.runs(), nil)
-	if err == nil {
-		err = free.days(ctx, append(hours.runs(), days.runs()...))
-	}
-	if err == nil {
-		err = free.nest(ctx, monthsOf(append(hours.runs(), days.runs()...)))
-	}
+	err = free.compute(ctx, hours.runs(), days.runs(), nil)
 	w.size = free.size
 	if err != nil || !over {
 		return whole, false, err
@@ -316,7 +295,7 @@ func (w *work) extents(ctx context.Context, meta bson.RawValue, hours, days *tou
 		if level == rollup.Day {
 			into = days
 		}
-		for hour := floorTo(first, hourMs); hour <= last; hour += hourMs {
+		for hour := rollup.FloorTo(first, hourMs); hour <= last; hour += hourMs {
 			into.add(meta, hour)
 		}
 	})

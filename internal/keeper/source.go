@@ -108,9 +108,9 @@ const firstChunk, mostChunk = 1 << 10, 64 << 10
 func (s *source) add(document bson.Raw) error {
 	u := s.unpacker
 	if err := u.Reset(document); err != nil {
-		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
+		return newDamagedError(document, err)
 	}
-	if !u.IsSegment() && s.series[keyOf(u.Meta())] == nil {
+	if !u.IsSegment() && s.series[timeseries.Key(u.Meta())] == nil {
 		return nil // The metas are only equal in MongoDB's order.
 	}
 	from := u.Source()
@@ -120,14 +120,14 @@ func (s *source) add(document bson.Raw) error {
 		if m.Time < s.from || m.Time >= s.to {
 			continue
 		}
-		of := s.series[keyOf(m.Meta)]
+		of := s.series[timeseries.Key(m.Meta)]
 		if of == nil {
 			continue
 		}
 		s.append(of, at, &m)
 	}
 	if err := u.Err(); err != nil {
-		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
+		return newDamagedError(document, err)
 	}
 	return nil
 }
@@ -192,17 +192,17 @@ func rows(of []measured, defined rollup.Definition) levelRows {
 	for _, level := range defined.Levels {
 		switch level.Name {
 		case rollup.Minute:
-			minutes = newWindows(rollup.Minute, level, true)
+			minutes = newWindows(rollup.Minute, level.Rules(), true)
 		case rollup.Hour:
-			hours = newWindows(rollup.Hour, level, true)
+			hours = newWindows(rollup.Hour, level.Rules(), true)
 		}
 	}
 	switch {
 	case hours == nil:
-	case minutes != nil && minutes.sameRules(hours):
+	case minutes != nil && minutes.rules.Equal(hours.rules):
 		minutes.coarser = hours
 	default:
-		own := newWindows(rollup.Minute, hours.level, false)
+		own := newWindows(rollup.Minute, hours.rules, false)
 		own.coarser = hours
 		own.make(of)
 	}
@@ -219,23 +219,19 @@ func rows(of []measured, defined rollup.Definition) levelRows {
 // windows makes the rows of the windows of one level, one after the other.
 type windows struct {
 	step    rollup.Level
-	level   rollup.DefinedLevel // has the rules
-	stored  bool                // the rows are kept
-	coarser *windows            // gets each row as well, unless nil
+	rules   *rollup.Rules
+	stored  bool     // the rows are kept
+	coarser *windows // gets each row as well, unless nil
 
 	row       *rollup.Row
 	rows      []rollup.Stored
 	documents []byte // the documents of the rows, one after the other
 }
 
-func newWindows(step string, rules rollup.DefinedLevel, stored bool) *windows {
-	w := &windows{level: rules, stored: stored, row: rules.Rules().NewRow(0)}
+func newWindows(step string, rules *rollup.Rules, stored bool) *windows {
+	w := &windows{rules: rules, stored: stored, row: rules.NewRow(0)}
 	w.step, _ = rollup.LevelOf(step)
 	return w
-}
-
-func (w *windows) sameRules(o *windows) bool {
-	return w.level.Count == o.level.Count && slices.Equal(w.level.Fields, o.level.Fields)
 }
 
 // make makes the rows of measurements.

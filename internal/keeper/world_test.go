@@ -300,7 +300,7 @@ func (w *world) stored(all bool, yield func(id string, m measurement)) {
 		for u.Next(&m) {
 			series, _ := m.Meta.StringValueOK()
 			bit := bits.TrailingZeros64(uint64(m.Fields.Lookup("v").Int64()))
-			yield(id, measurement{w.of[floorTo(m.Time, hourMs)][bit], series, u.Source().TopicID, u.Source().Partition})
+			yield(id, measurement{w.of[rollup.FloorTo(m.Time, hourMs)][bit], series, u.Source().TopicID, u.Source().Partition})
 		}
 		if u.Err() != nil {
 			panic(u.Err())
@@ -386,7 +386,7 @@ func (w *world) check() {
 	w.counts = counts
 	below := w.below()
 	w.stored(false, func(_ string, m measurement) {
-		at := cell{m.series, floorTo(m.record.time, hourMs)}
+		at := cell{m.series, rollup.FloorTo(m.record.time, hourMs)}
 		if !below(m) || noted[m.series] || w.frozen(at.hour) || w.handed[at] {
 			return
 		}
@@ -420,8 +420,8 @@ func (w *world) below() func(m measurement) bool {
 // tear records the loss of a measurement that a pass may be reading. If the pass ends between two levels, no later pass finds its
 // hour.
 func (w *world) tear(m measurement) {
-	w.torn[cell{m.series, floorTo(m.record.time, dayMs)}] = true
+	w.torn[cell{m.series, rollup.FloorTo(m.record.time, dayMs)}] = true
 }
 
 // isTorn reports whether the rows of a day of a series may differ between levels.
-func (w *world) isTorn(at cell) bool { return w.torn[cell{at.series, floorTo(at.hour, dayMs)}] }
+func (w *world) isTorn(at cell) bool { return w.torn[cell{at.series, rollup.FloorTo(at.hour, dayMs)}] }
