@@ -68,11 +68,10 @@ func (s *Set) Bytes() int64 { return s.bytes }
 
 // Min returns the smallest number. False means that the set is empty.
 func (s *Set) Min() (uint64, bool) {
-	if s.n == 0 {
-		return 0, false
+	for v := range s.All() {
+		return v, true
 	}
-	key := slices.Min(slices.Collect(maps.Keys(s.blocks)))
-	return key<<blockBits | uint64(s.blocks[key].min()), true
+	return 0, false
 }
 
 // Max returns the largest number. False means that the set is empty.
@@ -124,14 +123,9 @@ func (s *Set) put(key uint64, b *block) {
 	s.bytes += blockBytes + b.bytes()
 }
 
-// Or adds the numbers of another set.
-func (s *Set) Or(t *Set) {
-	*s = *merged(s, t, func(a, b uint64) uint64 { return a | b })
-}
-
-// AndNot removes the numbers of another set.
-func (s *Set) AndNot(t *Set) {
-	*s = *Difference(s, t)
+// Union returns the numbers that are in either set.
+func Union(s, t *Set) *Set {
+	return merged(s, t, func(a, b uint64) uint64 { return a | b })
 }
 
 // Difference returns the numbers of s that are not in t.
@@ -223,13 +217,6 @@ func (b *block) add(v uint16) bool {
 	*word |= bit
 	b.n++
 	return true
-}
-
-func (b *block) min() uint16 {
-	for v := range b.all() {
-		return v
-	}
-	return 0
 }
 
 func (b *block) max() uint16 {

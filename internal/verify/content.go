@@ -61,21 +61,11 @@ func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
 }
 
 // judgeRenamed separates metas that a command has changed from metas that differ without a reason. For the latter it reads the
-// buckets once more. The notes are read after the buckets, so they include changes in between.
+// buckets once more.
 func (w *window) judgeRenamed(ctx context.Context) error {
-	different := w.renamed
-	if different.count() > 0 && w.Notes != nil {
-		from, to := different.span()
-		changed := newSet(w.start)
-		err := w.Notes.Changed(ctx, w.rng.Source, from, to, func(p timeseries.Position) { changed.add(p) })
-		if err != nil {
-			return err
-		}
-		different.and(changed).each(func(p timeseries.Position) { w.found.MetaChanged.add(p, w.Examples) })
-		different = different.without(changed)
-	}
-	if different.count() == 0 {
-		return nil
+	different, err := w.withoutNoted(ctx, w.renamed, Notes.Changed, &w.found.MetaChanged)
+	if err != nil || different.count() == 0 {
+		return err
 	}
 	from, to := different.span()
 	return w.scan(ctx, from, to, true, func(b *listing) error {
@@ -119,7 +109,7 @@ func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (
 	if s.stored.Time != m.Time {
 		return at(o.TimeField), say(showTime(s.stored.Time), showTime(m.Time))
 	}
-	if !same(s.stored.Meta, m.Meta) {
+	if !s.stored.Meta.Equal(m.Meta) {
 		path := timeseries.FieldMeta
 		if s.segment {
 			path = at(o.MetaField)
@@ -127,7 +117,7 @@ func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (
 		return path, say(show(s.stored.Meta), show(m.Meta))
 	}
 	for e := range elementsIn(m.Elements) {
-		if stored := find(elementsIn(s.stored.Elements), string(e.name)); !same(stored, e.value) {
+		if stored := find(elementsIn(s.stored.Elements), string(e.name)); !stored.Equal(e.value) {
 			return at(string(e.name)), say(show(stored), show(e.value))
 		}
 	}

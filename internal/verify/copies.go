@@ -147,7 +147,7 @@ func (w *window) count(ctx context.Context, of *set, from, to int64, whole bool,
 	}
 	changed, err := w.compactions.changed(ctx)
 	if changed {
-		again.addAll(rest)
+		again = again.or(rest)
 	}
 	return again, err
 }
@@ -158,8 +158,7 @@ func (w *window) recount(ctx context.Context, of *set) error {
 		if of.count() == 0 {
 			return nil
 		}
-		w.stored.remove(of)
-		w.twice.remove(of)
+		w.stored, w.twice = w.stored.without(of), w.twice.without(of)
 		if err := w.compactions.begin(ctx); err != nil {
 			return err
 		}
@@ -222,10 +221,11 @@ func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*co
 		if w.Repair == Leave || len(some) == 0 {
 			break
 		}
-		if all, err := w.findKept(ctx, some); all || err != nil {
-			if err != nil {
-				return err
-			}
+		all, err := w.findKept(ctx, some)
+		if err != nil {
+			return err
+		}
+		if all {
 			break
 		}
 	}

@@ -106,10 +106,8 @@ func (w *window) check(b *listing) {
 	switch {
 	case b.broken != "":
 		w.damaged(b, timeseries.PathOffsets, "%s", b.broken)
-	case !counted:
-		w.damaged(b, timeseries.PathCount, "is not a number, but %s listed", words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
-	case count != int64(len(b.positions)):
-		w.damaged(b, timeseries.PathCount, "is %d, but %s listed", count, words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
+	case !counted || count != int64(len(b.positions)):
+		w.damaged(b, timeseries.PathCount, "is %s, but %s listed", shown(count, counted), words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
 	case len(b.positions) == 0:
 		w.damaged(b, timeseries.PathOffsets, "lists no positions")
 	case !hasFirst || first != b.smallest:
@@ -160,24 +158,21 @@ func show(v bson.RawValue) string {
 
 // readCompaction reads whether the document is a segment, and which compaction it belongs to.
 func (b *listing) readCompaction() {
-	at := timeseries.FieldVisibleFrom
-	about := b.control(timeseries.FieldSegment)
-	if b.segment = about.Type == bson.TypeEmbeddedDocument; b.segment {
-		at = timeseries.FieldVisibleUntil
-	} else {
-		about = b.control(timeseries.FieldCompaction)
-	}
-	if about.Type != bson.TypeEmbeddedDocument {
-		return
-	}
+	b.segment = b.control(timeseries.FieldSegment).Type == bson.TypeEmbeddedDocument
+	within, moment, id := b.compactionFields()
 	var dated bool
-	b.moment, dated = lookup(about.Value, at).DateTimeOK()
+	b.moment, dated = b.control(within, moment).DateTimeOK()
 	b.ended = b.segment && dated
-	id := timeseries.FieldCompactionID
+	b.compaction, _ = tokenOf(b.control(within, id))
+}
+
+// compactionFields returns the names of the object in control that is about the document's compaction, and of its fields: the
+// moment from or until which the document is shown, and the id.
+func (b *listing) compactionFields() (within, moment, id string) {
 	if b.segment {
-		id = timeseries.FieldCompaction
+		return timeseries.FieldSegment, timeseries.FieldVisibleUntil, timeseries.FieldCompaction
 	}
-	b.compaction, _ = tokenOf(lookup(about.Value, id))
+	return timeseries.FieldCompaction, timeseries.FieldVisibleFrom, timeseries.FieldCompactionID
 }
 
 func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
@@ -189,19 +184,12 @@ func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
 }
 
 // compactionFault returns the path at which the document's compaction fields have a wrong form, and a text about it. An empty
-// path means that they are right.
+// path means that they are right. A segment may lack both fields.
 func (b *listing) compactionFault() (path, text string) {
 	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
 		return timeseries.PathSegment, fmt.Sprintf("is %s, not an object", show(about))
 	}
-	if b.segment {
-		return b.momentFault(timeseries.FieldSegment, timeseries.FieldVisibleUntil, timeseries.FieldCompaction)
-	}
-	return b.momentFault(timeseries.FieldCompaction, timeseries.FieldVisibleFrom, timeseries.FieldCompactionID)
-}
-
-// momentFault checks a moment and the token beside it. A segment may lack both.
-func (b *listing) momentFault(within, moment, id string) (path, text string) {
+	within, moment, id := b.compactionFields()
 	at, by := b.control(within, moment), b.control(within, id)
 	if at.Type == 0 && by.Type == 0 && (b.segment || b.control(within).Type == 0) {
 		return "", ""
@@ -295,6 +283,3 @@ func find(elements iter.Seq[element], name string) bson.RawValue {
 	}
 	return bson.RawValue{}
 }
-
-// same reports whether two values are the same to the byte.
-func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }

@@ -163,16 +163,10 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed int) (done bool, err error) {
 	kept := len(b.positions) - removed
 	r := &w.found.Repair
-	switch {
-	case w.Repair == DryRun:
-		done = true
-	case kept == 0:
-		done, err = w.Buckets.Delete(ctx, w.condition(b))
-	default:
-		done, err = w.Buckets.Update(ctx, w.condition(b), w.remainder(b, drop))
-	}
-	if err != nil || !done {
-		return false, err
+	if w.Repair == Repair {
+		if done, err = w.write(ctx, b, drop, kept); err != nil || !done {
+			return false, err
+		}
 	}
 	r.Copies += int64(removed)
 	if kept == 0 {
@@ -186,49 +180,45 @@ func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed in
 	return true, nil
 }
 
+// write removes measurements from a bucket, if it is still as it was read. It deletes a bucket that keeps none.
+func (w *window) write(ctx context.Context, b *listing, drop []bool, kept int) (done bool, err error) {
+	filter, err := bson.Marshal(w.condition(b))
+	if err != nil {
+		return false, err
+	}
+	if kept == 0 {
+		return w.Buckets.Delete(ctx, filter)
+	}
+	update, err := bson.Marshal(w.remainder(b, drop))
+	if err != nil {
+		return false, err
+	}
+	return w.Buckets.Update(ctx, filter, update)
+}
+
 // condition finds the bucket only while it has the measurements that were read. A live owner's write increases count or closes
 // the bucket. Only repairs change the measurements of a closed bucket, and each of them decreases count. So count and closed
 // together never return to earlier values. The condition includes the shard key as well, so it notices that another command has
 // changed the meta. It does not find a segment that was frozen meanwhile.
-func (w *window) condition(b *listing) bson.Raw {
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
-	dst = appendAsRead(dst, timeseries.FieldMeta, lookup(b.document, timeseries.FieldMeta))
+func (w *window) condition(b *listing) bson.D {
+	timeField := w.Collection.TimeField
+	filter := timeseries.FullKey(
+		lookup(b.document, timeseries.FieldID), lookup(b.document, timeseries.FieldMeta), timeField, b.control(timeseries.FieldMin, timeField))
 	if b.segment {
-		dst = appendAsRead(dst, timeseries.PathSegmentCompaction, b.control(timeseries.FieldSegment, timeseries.FieldCompaction))
-		dst = appendAsRead(dst, timeseries.PathVisibleUntil, b.control(timeseries.FieldSegment, timeseries.FieldVisibleUntil))
+		filter = append(filter,
+			timeseries.IsAsRead(timeseries.PathSegmentCompaction, b.control(timeseries.FieldSegment, timeseries.FieldCompaction)),
+			timeseries.IsAsRead(timeseries.PathVisibleUntil, b.control(timeseries.FieldSegment, timeseries.FieldVisibleUntil)))
 	}
-	if least := b.control(timeseries.FieldMin, w.Collection.TimeField); least.Type != 0 {
-		dst = appendValue(dst, timeseries.MinPath(w.Collection.TimeField), least)
-	}
-	dst = appendValue(dst, timeseries.PathCount, b.control(timeseries.FieldCount))
+	filter = append(filter, bson.E{Key: timeseries.PathCount, Value: b.control(timeseries.FieldCount)})
 	if closed, _ := b.control(timeseries.FieldClosed).BooleanOK(); closed {
-		dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
-	} else {
-		var inner int32
-		inner, dst = bsoncore.AppendDocumentElementStart(dst, timeseries.PathClosed)
-		dst = bsoncore.AppendBooleanElement(dst, "$ne", true)
-		dst, _ = bsoncore.AppendDocumentEnd(dst, inner)
+		return append(filter, bson.E{Key: timeseries.PathClosed, Value: true})
 	}
-	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
-	return dst
-}
-
-// appendAsRead appends the condition that a field has the value that was read, or is absent as it was.
-func appendAsRead(dst []byte, path string, v bson.RawValue) []byte {
-	start, dst := bsoncore.AppendDocumentElementStart(dst, path)
-	if v.Type != 0 {
-		dst = appendValue(dst, "$eq", v)
-	} else {
-		dst = bsoncore.AppendBooleanElement(dst, "$exists", false)
-	}
-	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
-	return dst
+	return append(filter, bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}})
 }
 
 // remainder is the update that removes the dropped measurements from a bucket and closes it. A live owner's next update of the
 // bucket then meets a conflict, and the owner reads the bucket again.
-func (w *window) remainder(b *listing, drop []bool) bson.Raw {
+func (w *window) remainder(b *listing, drop []bool) bson.D {
 	timeField := w.Collection.TimeField
 	data := remainingColumns(lookup(b.document, timeseries.FieldData).Value, timeField, drop)
 	made := account(data, timeField)
@@ -239,31 +229,24 @@ func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 		}
 	}
 	kept.bound()
-	least := b.control(timeseries.FieldMin, timeField)
-
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
-	dst = bsoncore.AppendInt32Element(dst, timeseries.PathCount, int32(len(kept.positions)))
-	dst = bsoncore.AppendInt32Element(dst, timeseries.PathSize, int32(min(made.size(), math.MaxInt32)))
-	dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
-	dst = appendBound(dst, timeseries.FieldMin, timeField, least, made.lower)
 	latest := bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, made.latest)}
-	dst = appendBound(dst, timeseries.FieldMax, timeField, latest, made.upper)
-	dst = bsoncore.AppendInt64Element(dst, timeseries.PathFirst, kept.smallest)
-	dst = bsoncore.AppendInt64Element(dst, timeseries.PathLast, kept.largest)
-	offsets, dst := bsoncore.AppendArrayElementStart(dst, timeseries.PathOffsets)
-	dst = bsoncore.AppendBinaryElement(dst, "0", 0, timeseries.AppendPositions(nil, kept.positions))
-	dst, _ = bsoncore.AppendArrayEnd(dst, offsets)
-	dst = bsoncore.AppendDocumentElement(dst, timeseries.FieldData, data)
-	dst, _ = bsoncore.AppendDocumentEnd(dst, set)
-	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
-	return dst
+	return bson.D{{Key: "$set", Value: bson.D{
+		{Key: timeseries.PathCount, Value: int32(len(kept.positions))},
+		{Key: timeseries.PathSize, Value: int32(min(made.size(), math.MaxInt32))},
+		{Key: timeseries.PathClosed, Value: true},
+		{Key: timeseries.Path(timeseries.FieldControl, timeseries.FieldMin), Value: made.lower.withTime(timeField, b.control(timeseries.FieldMin, timeField))},
+		{Key: timeseries.Path(timeseries.FieldControl, timeseries.FieldMax), Value: made.upper.withTime(timeField, latest)},
+		{Key: timeseries.PathFirst, Value: kept.smallest},
+		{Key: timeseries.PathLast, Value: kept.largest},
+		{Key: timeseries.PathOffsets, Value: bson.A{bson.Binary{Data: timeseries.AppendPositions(nil, kept.positions)}}},
+		{Key: timeseries.FieldData, Value: bson.Raw(data)},
+	}}}
 }
 
-// appendBound appends control.min or control.max: the time, then the fields.
-func appendBound(dst []byte, field, timeField string, time bson.RawValue, fields *extreme) []byte {
-	start, dst := bsoncore.AppendDocumentElementStart(dst, timeseries.Path(timeseries.FieldControl, field))
-	dst = fields.appendMembers(appendValue(dst, timeField, time))
+// withTime returns control.min or control.max: the time, then the fields.
+func (x *extreme) withTime(timeField string, time bson.RawValue) bson.Raw {
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	dst = x.appendMembers(appendValue(dst, timeField, time))
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
 }

@@ -45,16 +45,9 @@ func (s *set) has(p timeseries.Position) bool {
 
 func (s *set) count() int64 { return int64(s.whole.Len() + s.parts.Len()) }
 
-// addAll adds the positions of t, which has the same start.
-func (s *set) addAll(t *set) {
-	s.whole.Or(t.whole)
-	s.parts.Or(t.parts)
-}
-
-// remove removes the positions of t, which has the same start.
-func (s *set) remove(t *set) {
-	s.whole.AndNot(t.whole)
-	s.parts.AndNot(t.parts)
+// or returns the positions in s or t, which has the same start.
+func (s *set) or(t *set) *set {
+	return &set{start: s.start, whole: bitmap.Union(s.whole, t.whole), parts: bitmap.Union(s.parts, t.parts)}
 }
 
 // without returns the positions of s that are not in t, with the same start.

@@ -227,7 +227,7 @@ func (w *window) conclude(ctx context.Context) error {
 	if err := w.judgeDoubles(ctx, w.twice.without(w.twice.without(w.valid).without(compacted))); err != nil {
 		return err
 	}
-	compacted.without(w.doubled).each(func(p timeseries.Position) { w.found.Compacted.add(p, w.Examples) })
+	w.tally(&w.found.Compacted, compacted.without(w.doubled))
 	once := w.stored.and(w.valid)
 	w.found.Valid, w.found.Bad = w.valid.count(), w.bad.count()
 	w.found.StoredOnce = once.without(w.doubled).count()
@@ -237,21 +237,35 @@ func (w *window) conclude(ctx context.Context) error {
 	return nil
 }
 
-// judgeMissing separates measurements that a command has deleted from missing ones. The notes are read after the buckets, so they
-// include deletions in between.
+// judgeMissing separates measurements that a command has deleted from missing ones.
 func (w *window) judgeMissing(ctx context.Context, missing *set) error {
-	if missing.count() > 0 && w.Notes != nil {
-		from, to := missing.span()
-		deleted := newSet(w.start)
-		err := w.Notes.Deleted(ctx, w.rng.Source, from, to, func(p timeseries.Position) { deleted.add(p) })
-		if err != nil {
-			return err
-		}
-		missing.and(deleted).each(func(p timeseries.Position) { w.found.Deleted.add(p, w.Examples) })
-		missing = missing.without(deleted)
+	missing, err := w.withoutNoted(ctx, missing, Notes.Deleted, &w.found.Deleted)
+	if err == nil {
+		w.tally(&w.found.Missing, missing)
 	}
-	missing.each(func(p timeseries.Position) { w.found.Missing.add(p, w.Examples) })
-	return nil
+	return err
+}
+
+// withoutNoted counts the positions that commands have noted, and returns the others. It reads the notes after the buckets, so they
+// include what commands did in between.
+func (w *window) withoutNoted(
+	ctx context.Context, of *set, read func(Notes, context.Context, timeseries.Source, int64, int64, func(timeseries.Position)) error, count *Tally,
+) (*set, error) {
+	if of.count() == 0 || w.Notes == nil {
+		return of, nil
+	}
+	from, to := of.span()
+	noted := newSet(w.start)
+	if err := read(w.Notes, ctx, w.rng.Source, from, to, func(p timeseries.Position) { noted.add(p) }); err != nil {
+		return nil, err
+	}
+	w.tally(count, of.and(noted))
+	return of.without(noted), nil
+}
+
+// tally counts positions of a finding.
+func (w *window) tally(of *Tally, positions *set) {
+	positions.each(func(p timeseries.Position) { of.add(p, w.Examples) })
 }
 
 // judgeSurplus looks at stored positions for which the log has no valid measurement. It returns the positions at whose offset the

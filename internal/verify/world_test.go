@@ -360,7 +360,7 @@ func (w *world) fits(d, filter bson.Raw) bool {
 	conditions, _ := filter.Elements()
 	for _, c := range conditions {
 		want, have := c.Value(), d.Lookup(strings.Split(c.Key(), ".")...)
-		if operator, ok := want.DocumentOK(); ok {
+		if operator, ok := want.DocumentOK(); ok && timeseries.HasOperators(want) {
 			if ne := operator.Lookup("$ne"); ne.Type != 0 && !ne.Equal(have) {
 				continue
 			}
