@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,11 +203,7 @@ func (s *followed) moveMark() {
 	if s.mark == before {
 		return
 	}
-	for id, b := range s.shown {
-		if b.last <= s.mark {
-			delete(s.shown, id)
-		}
-	}
+	maps.DeleteFunc(s.shown, func(_ string, b shownBucket) bool { return b.last <= s.mark })
 	s.passed.forget(s.mark)
 }
 

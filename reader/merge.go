@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 
@@ -246,7 +245,6 @@ func (h *held) unpack() bool {
 // compare orders h and o by their current measurements.
 func (h *held) compare(o *held) int {
 	return cmp.Or(
-		cmp.Compare(h.current.Time, o.current.Time),
-		bytes.Compare(h.source.TopicID[:], o.source.TopicID[:]), cmp.Compare(h.source.Partition, o.source.Partition),
+		cmp.Compare(h.current.Time, o.current.Time), h.source.Compare(o.source),
 		h.current.Position.Compare(o.current.Position), cmp.Compare(h.number, o.number))
 }

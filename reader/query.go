@@ -58,7 +58,10 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 		return p, &QueryError{err}
 	}
 	if err = s.present(ctx, &p); err == nil && p.segments {
-		err = s.askTime(ctx, &p)
+		err = persist(ctx, func() (err error) {
+			p.now, err = s.port.now(ctx)
+			return err
+		})
 		if b := s.segmentBounds(p.meta, false); len(b.all) > 0 && s.ordersMetas(ctx) {
 			p.bounds = s.segmentBounds(p.meta, s.comparesBits(ctx))
 		}
@@ -67,14 +70,6 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 		return p, s.reading(err)
 	}
 	return p, nil
-}
-
-// askTime sets the plan's moment to the server's present time.
-func (s *Series) askTime(ctx context.Context, p *plan) error {
-	return persist(ctx, func() (err error) {
-		p.now, err = s.port.now(ctx)
-		return err
-	})
 }
 
 func (s *Series) plan(q Query) (p plan, err error) {

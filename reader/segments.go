@@ -187,11 +187,6 @@ type choice struct {
 	bound *bounds         // Its equalities select the series, and metas is empty. Nil means that the other fields select them.
 }
 
-// wholeChoice selects the series of one meta. A null meta also selects the series without meta.
-func wholeChoice(meta bson.RawValue) choice {
-	return choice{metas: []bson.RawValue{meta}, none: meta.Type == bson.TypeNull}
-}
-
 // nothing reports whether no series is selected.
 func (c *choice) nothing() bool { return !c.all && !c.none && c.bound == nil && len(c.metas) == 0 }
 
@@ -215,8 +210,8 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 	switch {
 	case s.options.MetaField == "" || len(p.meta) == 0:
 		return choice{all: true}, nil
-	case p.whole != nil:
-		return wholeChoice(*p.whole), nil
+	case p.whole != nil: // null also selects the series without meta
+		return choice{metas: []bson.RawValue{*p.whole}, none: p.whole.Type == bson.TypeNull}, nil
 	case p.bounds.complete:
 		return choice{bound: &p.bounds}, nil
 	}

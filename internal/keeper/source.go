@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -20,20 +19,10 @@ type source struct {
 	from, to int64
 	series   map[string]*measurements // by key
 	unpacker *timeseries.Unpacker
-	places   map[place]int // the index of each partition in sources
-	sources  []place
+	places   map[timeseries.Source]int // the index of each partition in sources
+	sources  []timeseries.Source
 	n        int
 	spare    []measurements // empty, with capacity, from series that were forgotten
-}
-
-// place is a source partition.
-type place struct {
-	topic     [16]byte
-	partition int32
-}
-
-func (p place) compare(q place) int {
-	return cmp.Or(bytes.Compare(p.topic[:], q.topic[:]), cmp.Compare(p.partition, q.partition))
 }
 
 // measurements are the measurements of one series.
@@ -51,7 +40,7 @@ type measured struct {
 }
 
 func newSource(o timeseries.Options, r *run) *source {
-	s := &source{options: o, from: r.from, to: r.to, series: map[string]*measurements{}, unpacker: timeseries.NewUnpacker(o), places: map[place]int{}}
+	s := &source{options: o, from: r.from, to: r.to, series: map[string]*measurements{}, unpacker: timeseries.NewUnpacker(o), places: map[timeseries.Source]int{}}
 	for _, key := range r.keys {
 		s.series[key] = &measurements{}
 	}
@@ -114,7 +103,8 @@ func (s *source) add(document bson.Raw) error {
 		return nil // The metas are only equal in MongoDB's order.
 	}
 	from := u.Source()
-	at := s.place(place{from.TopicID, from.Partition})
+	from.Topic = ""
+	at := s.place(from)
 	var m timeseries.Unpacked
 	for u.Next(&m) {
 		if m.Time < s.from || m.Time >= s.to {
@@ -132,7 +122,7 @@ func (s *source) add(document bson.Raw) error {
 	return nil
 }
 
-func (s *source) place(p place) int {
+func (s *source) place(p timeseries.Source) int {
 	at, ok := s.places[p]
 	if !ok {
 		at = len(s.sources)
@@ -151,7 +141,7 @@ func (s *source) order(of *measurements) {
 		if c := cmp.Compare(a.time, b.time); c != 0 {
 			return c
 		}
-		return cmp.Or(s.sources[a.place].compare(s.sources[b.place]), a.position.Compare(b.position))
+		return cmp.Or(s.sources[a.place].Compare(s.sources[b.place]), a.position.Compare(b.position))
 	})
 	type positioned struct {
 		place int

@@ -2,10 +2,8 @@ package rollup
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 
@@ -365,12 +363,9 @@ func (t *Total) appendAggregation(dst []byte, name string, a Aggregation) []byte
 	var n Number
 	switch a {
 	case Mean:
-		mean, ok := t.mean()
-		if !ok {
-			return dst
+		if mean, ok := t.mean(); ok {
+			n = doubleNumber(mean)
 		}
-		dst = rawbson.AppendHeader(dst, bson.TypeDouble, name)
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(mean))
 	case Max:
 		n = t.Max
 	case Min:
@@ -384,8 +379,5 @@ func (t *Total) appendAggregation(dst []byte, name string, a Aggregation) []byte
 	case Last:
 		n = t.Last
 	}
-	if n.IsZero() {
-		return dst
-	}
-	return append(rawbson.AppendHeader(dst, n.kind, name), n.content()...)
+	return n.appendElement(dst, name)
 }

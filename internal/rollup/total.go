@@ -59,14 +59,15 @@ func (n Number) Value() bson.RawValue {
 
 // content returns the bytes of the number in BSON, without type and name.
 func (n *Number) content() []byte {
-	switch n.kind {
-	case bson.TypeInt32:
-		return n.bytes[:4]
-	case bson.TypeDecimal128:
-		return n.bytes[:16]
-	default:
-		return n.bytes[:8]
+	return n.bytes[:rawbson.Size(n.kind, nil)]
+}
+
+// appendElement appends the number as an element of a document. It appends nothing if there is no number.
+func (n *Number) appendElement(dst []byte, name string) []byte {
+	if n.IsZero() {
+		return dst
 	}
+	return append(rawbson.AppendHeader(dst, n.kind, name), n.content()...)
 }
 
 // float returns the number as a double, rounded if necessary. False means that there is no number, or that it is a Decimal128.
@@ -283,9 +284,7 @@ func (t *Total) appendElement(dst []byte, name string) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	members := t.members()
 	for i := range members {
-		if n := &members[i]; !n.IsZero() {
-			dst = append(rawbson.AppendHeader(dst, n.kind, memberNames[i]), n.content()...)
-		}
+		dst = members[i].appendElement(dst, memberNames[i])
 	}
 	return rawbson.EndDocument(dst, start)
 }

@@ -1,6 +1,7 @@
 package timeseries
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -30,6 +31,11 @@ type Source struct {
 	Topic     string
 	TopicID   [16]byte // a topic that is deleted and created again gets another id
 	Partition int32
+}
+
+// Compare orders sources by topic id, then by partition.
+func (s Source) Compare(t Source) int {
+	return cmp.Or(bytes.Compare(s.TopicID[:], t.TopicID[:]), cmp.Compare(s.Partition, t.Partition))
 }
 
 // ErrPositions is wrapped by every error about encoded positions.

@@ -216,7 +216,12 @@ func (w *window) conclude(ctx context.Context) error {
 		return err
 	}
 	missing := w.absent()
-	if err := w.lookAgain(ctx, missing); err != nil {
+	if missing.count() > 0 {
+		w.progress("looking again for missing measurements", w.end)
+	}
+	// Look once more before measurements are reported as missing. A query that runs while others write may miss a bucket that moves
+	// in the index meanwhile, or a segment that is compacted. A new primary may for a moment show less than was acknowledged.
+	if err := w.recount(ctx, missing); err != nil {
 		return err
 	}
 	if err := w.judgeMissing(ctx, missing.without(w.stored)); err != nil {
@@ -315,15 +320,4 @@ func (w *window) judgeBad(p timeseries.Position) {
 	default:
 		w.found.LetterMissing.add(p, w.Examples)
 	}
-}
-
-// lookAgain looks once more for the measurements that seem to be missing, before they are reported. A query that runs while
-// others write may miss a bucket that moves in the index meanwhile, or a segment that is compacted. A new primary may for a
-// moment show less than was acknowledged.
-func (w *window) lookAgain(ctx context.Context, missing *set) error {
-	if missing.count() == 0 {
-		return nil
-	}
-	w.progress("looking again for missing measurements", w.end)
-	return w.recount(ctx, missing)
 }
