@@ -244,7 +244,8 @@ func (h *held) unpack() bool {
 
 // compare orders h and o by their current measurements.
 func (h *held) compare(o *held) int {
-	return cmp.Or(
-		cmp.Compare(h.current.Time, o.current.Time), h.source.Compare(o.source),
-		h.current.Position.Compare(o.current.Position), cmp.Compare(h.number, o.number))
+	if c := cmp.Compare(h.current.Time, o.current.Time); c != 0 { // nearly always
+		return c
+	}
+	return cmp.Or(h.source.Compare(o.source), h.current.Position.Compare(o.current.Position), cmp.Compare(h.number, o.number))
 }
