@@ -3,6 +3,7 @@ package bucketer
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/timeseries/rawbson"
 )
 
@@ -116,4 +117,73 @@ func (l *idleList) remove(b *bucket) {
 		l.oldest = b.newer
 	}
 	b.newer, b.older = nil, nil
+}
+
+// newBucket makes a bucket for its first measurement, which the caller then adds.
+func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *bucket {
+	id := timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
+	for c.buckets[id] != nil { // Another bucket begins with this position, and its write is not answered yet.
+		attempt++
+		id = timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
+	}
+	b := &bucket{id: id, minTime: minTime, maxTime: r.time, series: s, shape: c.shapes.empty}
+	c.keep(b)
+	c.stats.BucketsOpened++
+	return b
+}
+
+// keep adds a new bucket to the catalog.
+func (c *Catalog) keep(b *bucket) {
+	c.buckets[b.id] = b
+	c.memory.buckets += bucketBytes
+	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
+}
+
+// growShape extends a bucket's shape by a measurement that was surveyed and does not clash.
+func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
+	c.memory.buckets -= c.ownShapeBytes(b)
+	grown := c.shapes.grow(b.shape, elements, v)
+	c.shapes.hold(grown)
+	c.shapes.release(b.shape)
+	b.shape = grown
+	c.memory.buckets += c.ownShapeBytes(b)
+}
+
+// ownShapeBytes is the memory of a bucket's shape if only this bucket has it.
+func (c *Catalog) ownShapeBytes(b *bucket) int64 {
+	if b.shape.shared {
+		return 0
+	}
+	return b.shape.bytes
+}
+
+// setBounds keeps a copy of the bounds, which are two documents or one.
+func (c *Catalog) setBounds(b *bucket, bounds []byte) {
+	size := len(bounds)
+	if cap(b.bounds) >= size && cap(b.bounds) <= 2*size+64 {
+		b.bounds = append(b.bounds[:0], bounds...)
+		return
+	}
+	c.memory.buckets -= int64(cap(b.bounds))
+	c.bounds.release(b.bounds)
+	b.bounds = append(c.bounds.take(size), bounds...)
+	c.memory.buckets += int64(cap(b.bounds))
+}
+
+// drop forgets a bucket that has nothing pending, without telling the database. Its series may then be retired.
+func (c *Catalog) drop(b *bucket) {
+	c.idle.remove(b)
+	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
+	c.bounds.release(b.bounds)
+	b.bounds = nil
+	c.shapes.release(b.shape)
+	delete(c.buckets, b.id)
+	if !b.is(isClosed) && !c.archive.holds(b.id) {
+		c.unseen.add(b.minTime)
+	}
+	b.series.withdraw(b)
+	b.set(isGone)
+	if b.series.more != nil {
+		b.series.more.unroll(b)
+	}
 }

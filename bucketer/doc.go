@@ -7,24 +7,27 @@
 //
 // # Where things are
 //
-//	catalog.go    the catalog: Insert, checks of measurements, pending ones, the offset a commit must not pass
-//	lookup.go     questions to the database, also ahead, and when one cannot find anything; write.go: writes and their outcomes;
-//	              stats.go: counters
-//	place.go      which bucket a measurement goes into, and whether it still takes it; kinds.go: several open buckets of a series
-//	parking.go    measurements that wait for a look-up; line.go: their order
-//	resume.go     placing them after the answer; reopen.go, stored.go: buckets made of an answer
-//	flush.go      Prepare; finish.go: Finish, and what happens after writes that were not applied
-//	encode.go     a bucket's next write; document.go: as an insert; delta.go: as an update; alike.go: columns of measurements with one layout
-//	segment.go    few measurements of many series, written together; segmentorder.go: which of them share a document;
-//	              keptout.go: series kept out of segments; compact.go: buckets made of segments
-//	forms.go      parts that all writes share; append.go: appending BSON; arena.go: the memory of a flush
-//	bucket.go     one bucket; series.go: one series, and its buckets that are no longer open; table.go: all series
-//	rows.go       measurements that are not written yet
-//	shape.go      the fields of buckets, and measurements that look like the last one; shapes.go: shared shapes; schema.go: types
-//	              of fields
-//	bounds.go     control.min and control.max, and their memory; finder.go: finding members of objects by name
-//	archive.go    buckets of which only the _id is known; archivetree.go: finding them by their times
-//	memory.go     accounting of memory, and freeing it; clear.go: forgetting series
+//	catalog.go       the catalog: Insert, checks of measurements, pending ones, the offset a commit must not pass
+//	place.go         which bucket a measurement goes into, and whether it still takes it
+//	series.go        one series: its open buckets, and its buckets that are no longer open; the table of all series
+//	bucket.go        one bucket; the list of idle buckets
+//	archive.go       buckets of which only the _id is known, found by their times
+//	lookup.go        questions to the database, also ahead, and when one cannot find anything; measurements that wait for answers
+//	reopen.go        Load: buckets made of answers, and the waiting measurements placed
+//	flush.go         writes and their outcomes; Prepare
+//	finish.go        Finish, and what happens after writes that were not applied
+//	encode.go        what a bucket's next write has: columns or places of values, bounds, positions
+//	document.go      the bytes of a write: an insert, an update and its filter, and the parts that all writes share
+//	segment.go       few measurements of many series, written together
+//	segmentorder.go  which series share a segment
+//	compact.go       buckets made of segments; series kept out of segments
+//	rows.go          measurements that are not written yet, and the order of those that wait for a look-up
+//	shape.go         the fields of buckets, shared; measurements that look like the last one
+//	schema.go        types of fields
+//	bounds.go        control.min and control.max; finding members of objects by name
+//	pools.go         memory that is used again: of flushes, of rows, of bounds
+//	memory.go        accounting of memory, and freeing it; forgetting series
+//	stats.go         counters
 //
 // # What is not obvious
 //

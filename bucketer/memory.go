@@ -3,11 +3,10 @@ package bucketer
 import (
 	"maps"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/internal/timeseries"
 )
 
 // Heap memory of the catalog's parts, in bytes.
@@ -77,75 +76,6 @@ func mapBytes(n int, slot int64) int64 {
 	return 48 + int64(slots)*(slot+1) + int64(slots/mapTable)*64
 }
 
-// newBucket makes a bucket for its first measurement, which the caller then adds.
-func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *bucket {
-	id := timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
-	for c.buckets[id] != nil { // Another bucket begins with this position, and its write is not answered yet.
-		attempt++
-		id = timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
-	}
-	b := &bucket{id: id, minTime: minTime, maxTime: r.time, series: s, shape: c.shapes.empty}
-	c.keep(b)
-	c.stats.BucketsOpened++
-	return b
-}
-
-// keep adds a new bucket to the catalog.
-func (c *Catalog) keep(b *bucket) {
-	c.buckets[b.id] = b
-	c.memory.buckets += bucketBytes
-	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
-}
-
-// growShape extends a bucket's shape by a measurement that was surveyed and does not clash.
-func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
-	c.memory.buckets -= c.ownShapeBytes(b)
-	grown := c.shapes.grow(b.shape, elements, v)
-	c.shapes.hold(grown)
-	c.shapes.release(b.shape)
-	b.shape = grown
-	c.memory.buckets += c.ownShapeBytes(b)
-}
-
-// ownShapeBytes is the memory of a bucket's shape if only this bucket has it.
-func (c *Catalog) ownShapeBytes(b *bucket) int64 {
-	if b.shape.shared {
-		return 0
-	}
-	return b.shape.bytes
-}
-
-// setBounds keeps a copy of the bounds, which are two documents or one.
-func (c *Catalog) setBounds(b *bucket, bounds []byte) {
-	size := len(bounds)
-	if cap(b.bounds) >= size && cap(b.bounds) <= 2*size+64 {
-		b.bounds = append(b.bounds[:0], bounds...)
-		return
-	}
-	c.memory.buckets -= int64(cap(b.bounds))
-	c.bounds.release(b.bounds)
-	b.bounds = append(c.bounds.take(size), bounds...)
-	c.memory.buckets += int64(cap(b.bounds))
-}
-
-// drop forgets a bucket that has nothing pending, without telling the database. Its series may then be retired.
-func (c *Catalog) drop(b *bucket) {
-	c.idle.remove(b)
-	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
-	c.bounds.release(b.bounds)
-	b.bounds = nil
-	c.shapes.release(b.shape)
-	delete(c.buckets, b.id)
-	if !b.is(isClosed) && !c.archive.holds(b.id) {
-		c.unseen.add(b.minTime)
-	}
-	b.series.withdraw(b)
-	b.set(isGone)
-	if b.series.more != nil {
-		b.series.more.unroll(b)
-	}
-}
-
 // Expire frees memory until Bytes is at most target, or until nothing is left to free without a flush. It first frees unused
 // buffers. Then it drops idle buckets, least recently used first, and keeps only their _ids. It drops shapes that no bucket
 // uses, and at last archived buckets, in the order in which they were archived.
@@ -193,4 +123,79 @@ func (c *Catalog) shrink() {
 	if len(c.buckets) < c.memory.peakBuckets/2 {
 		c.buckets, c.memory.peakBuckets = maps.Collect(maps.All(c.buckets)), len(c.buckets)
 	}
+}
+
+// displaced is a measurement that has lost its bucket.
+type displaced struct {
+	row
+	series *series
+}
+
+// Clear forgets the buckets of the matching series, because something else has written to them. A nil match means all series.
+// Pending measurements are placed anew, in the order of their offsets. Answers to look-ups under way do not count. Writes in
+// flight go on, and their buckets are forgotten when they are done. The whole archive is forgotten.
+func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
+	c.archive.dropAll(&c.unseen)
+	var out []displaced
+	var taken []rows
+	all := slices.Collect(c.series.all())
+	for _, s := range all {
+		if match != nil && !match(s.meta()) {
+			continue
+		}
+		for _, waiting := range c.clearSeries(s) {
+			taken = append(taken, waiting)
+			for r := range waiting.all {
+				out = append(out, displaced{row: r, series: s})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b displaced) int { return a.position.Compare(b.position) })
+	for _, d := range out {
+		c.put(d.series, d.row)
+	}
+	for _, waiting := range taken {
+		c.buffers.release(waiting.buf)
+	}
+	for _, s := range all {
+		c.retire(s)
+	}
+}
+
+// clearSeries drops the buckets of a series, except those in flight, and returns the measurements that waited for them.
+func (c *Catalog) clearSeries(s *series) []rows {
+	known := slices.Collect(s.opened)
+	if x := s.more; x != nil {
+		for _, chunk := range x.rolled.chunks {
+			for _, b := range chunk {
+				if !b.is(isGone) {
+					known = append(known, b)
+				}
+			}
+		}
+		if x.wanted != nil {
+			x.wanted.stale = x.wanted.stale || x.wanted.handed
+		}
+	}
+	var taken []rows
+	for _, b := range known {
+		c.stats.BucketsCleared++
+		if waiting := c.clearBucket(b); waiting.n > 0 {
+			taken = append(taken, waiting)
+		}
+	}
+	return taken
+}
+
+func (c *Catalog) clearBucket(b *bucket) rows {
+	if !b.is(inFlight) {
+		return c.abandon(b)
+	}
+	s := b.series
+	if s.withdraw(b) {
+		c.extra(s).roll(b)
+	}
+	b.set(isCleared)
+	b.action = leave
+	return c.takePending(b)
 }

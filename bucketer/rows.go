@@ -3,7 +3,6 @@ package bucketer
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 
 	"waterwheel/internal/timeseries"
 )
@@ -74,61 +73,90 @@ func (rs rows) oldest() int64 {
 	return oldest
 }
 
-// Buffers have powers of two as sizes. Buffers larger than maxPooled are left to the garbage collector.
-const (
-	minBuffer = 128
-	maxPooled = 64 << 10
-)
-
-// buffers hands out the memory of rows and takes it back, so that a warmed-up catalog allocates none.
-type buffers struct {
-	free  [10][][]byte // by class: 128 bytes to 64 KiB
-	idle  int64        // bytes in free
-	total int64        // bytes handed out and in free
+// line holds the measurements of a series that wait for a look-up, in the order in which they will be placed. A measurement
+// that has to ask again goes back to the front, and those behind it stay where they are. So a batch in which each measurement
+// asks is not copied for each of them.
+type line struct {
+	front, came fifo
+	last        int64 // offset of the last measurement in came
+	mixed       bool  // the offsets in came are not ascending
 }
 
-// class is the index in free of buffers that hold n bytes.
-func class(n int) int { return max(0, bits.Len(uint(n-1))-bits.Len(minBuffer-1)) }
-
-// grow returns a buffer with the content of b and room for n more bytes, and takes b back.
-func (p *buffers) grow(b []byte, n int) []byte {
-	size := max(minBuffer, 1<<bits.Len(uint(len(b)+n-1)))
-	grown := append(p.take(size), b...)
-	p.release(b)
-	return grown
+// fifo holds rows that are taken out at the front.
+type fifo struct {
+	rows
+	gone int // bytes of rows that were taken
 }
 
-// take hands out an empty buffer of this size, a power of two.
-func (p *buffers) take(size int) []byte {
-	if size <= maxPooled {
-		if list := &p.free[class(size)]; len(*list) > 0 {
-			last := len(*list) - 1
-			b := (*list)[last]
-			*list = (*list)[:last]
-			p.idle -= int64(size)
-			return b
+func (f *fifo) rest() []byte { return f.buf[f.gone:] }
+
+func (f *fifo) next() row {
+	r, _ := readRow(f.rest())
+	f.gone += r.size()
+	return r
+}
+
+// push adds a measurement at the end of the line.
+func (l *line) push(r row, from *buffers) {
+	f := &l.came
+	if len(f.rest()) == 0 {
+		f.buf, f.gone = f.buf[:0], 0
+		l.mixed, l.last = false, math.MinInt64
+	} else if cap(f.buf)-len(f.buf) < r.size() && f.gone > len(f.buf)/2 {
+		f.buf, f.gone = f.buf[:copy(f.buf, f.rest())], 0
+	}
+	l.mixed = l.mixed || r.position.Offset < l.last
+	l.last = r.position.Offset
+	f.push(r, from)
+}
+
+// next takes the first measurement out. False means that there is none. The row stays valid until the next push or release.
+func (l *line) next() (row, bool) {
+	switch {
+	case len(l.front.rest()) > 0:
+		return l.front.next(), true
+	case len(l.came.rest()) > 0:
+		return l.came.next(), true
+	}
+	return row{}, false
+}
+
+// all yields the measurements without taking them out.
+func (l *line) all(yield func(row) bool) {
+	for _, part := range [...]rows{{buf: l.front.rest()}, {buf: l.came.rest()}} {
+		for r := range part.all {
+			if !yield(r) {
+				return
+			}
 		}
 	}
-	p.total += int64(size)
-	return make([]byte, 0, size)
 }
 
-// release takes a buffer back. Its content must not be used any more.
-func (p *buffers) release(b []byte) {
-	size := cap(b)
-	switch {
-	case size == 0:
-	case size > maxPooled:
-		p.total -= int64(size)
-	default:
-		p.free[class(size)] = append(p.free[class(size)], b[:0])
-		p.idle += int64(size)
+// oldest is the smallest offset of the measurements. False means that there is none.
+func (l *line) oldest() (offset int64, ok bool) {
+	offset = math.MaxInt64
+	for r := range l.all {
+		offset, ok = min(offset, r.position.Offset), true
+		if !l.mixed && len(l.front.rest()) == 0 {
+			break // later measurements have larger offsets
+		}
 	}
+	return offset, ok
 }
 
-// trim leaves all buffers that are not in use to the garbage collector.
-func (p *buffers) trim() {
-	p.free = [len(p.free)][][]byte{}
-	p.total -= p.idle
-	p.idle = 0
+// follow puts the rest of an older line behind this one, and takes it over. This line must only have been pushed to.
+func (l *line) follow(older *line, from *buffers) {
+	front := l.came
+	for len(older.front.rest()) > 0 {
+		front.push(older.front.next(), from)
+	}
+	from.release(older.front.buf)
+	*l = line{front: front, came: older.came, last: older.last, mixed: older.mixed}
+}
+
+// release gives the memory of the line back.
+func (l *line) release(to *buffers) {
+	to.release(l.front.buf)
+	to.release(l.came.buf)
+	*l = line{}
 }

@@ -7,7 +7,7 @@
 // actions. A runner feeds the events to a Worker and has its actions carried out. A Consumer holds the runners and commits for
 // all of them together. A term goes on from generation to generation as long as each generation assigns the partition to this
 // process. The simulation has its own runners. It shares the code that carries actions out, plans commits and decides which
-// terms go on (perform.go, commitplan.go, assignment.go). The package knows Kafka, MongoDB and the dead-letter topic only
+// terms go on (perform.go, commit.go, consumer.go). The package knows Kafka, MongoDB and the dead-letter topic only
 // through the small interfaces of ports.go.
 //
 // # Events and actions
@@ -20,23 +20,23 @@
 //	Assigned          assign            claiming.go          Open, ReadClaim
 //	ClaimRead         claimRead         claiming.go          CommitNow, NoteWaited
 //	ClaimWatched      claimWatched      claiming.go          ReadClaim, NoteWaited
-//	WaitedNoted       waitedNoted       observed.go          WatchClaim, CommitNow, ReadClaim, HandedOver
+//	WaitedNoted       waitedNoted       claiming.go          WatchClaim, CommitNow, ReadClaim, HandedOver
 //	Committed         commitAnswered    commit.go            SendClaim, SendRelease
 //	LostNoted         lostNoted         lost.go              SendWrites, LoadStored
 //	Claimed           claimAnswered     claiming.go          LoadStored, Fetch, SendRelease
 //	StoredLoaded      storedLoaded      claiming.go          Fetch, ReadSegments, NoteLost
 //	Fetched           fetched           stream.go            Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
-//	BucketsFound      bucketsFound      lookups.go           FindBuckets
+//	BucketsFound      bucketsFound      stream.go            FindBuckets
 //	Ticked            advance           worker.go            SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
 //	WritesSent        writesSent        flush.go             SendWrites, LoadStored, Fetch, ReadRecord
 //	WritesResolved    writesResolved    flush.go             SendWrites
 //	PositionsAsked    positionsAsked    flush.go             FindBuckets, SendWrites
-//	SchemaFetched     schemaFetched     schemas.go           Fetch
+//	SchemaFetched     schemaFetched     stream.go            Fetch
 //	RecordRead        recordRead        letters.go           ProduceLetters
 //	LettersProduced   lettersProduced   letters.go           ProduceLetters, Fetch
-//	BoundsAsked       boundsAsked       question.go          Open, NoteLost
-//	TopicAsked        topicAsked        question.go          Open
-//	CollectionChanged changeCollection  collection.go
+//	BoundsAsked       boundsAsked       lost.go              Open, NoteLost
+//	TopicAsked        topicAsked        lost.go              Open
+//	CollectionChanged changeCollection  options.go
 //	SegmentsRead      segmentsRead      segments.go          SendWrites, ChangeSegments, DeleteCompacted
 //	SegmentsChanged   segmentsChanged   compactionanswers.go ReadFrozen, ReadSegments, SendWrites
 //	FrozenRead        frozenRead        compactionanswers.go InsertCompacted
@@ -44,8 +44,8 @@
 //	CompactedDeleted  compactedDeleted  compactionanswers.go ChangeSegments
 //	SegmentsSwept     segmentsSwept     compactionanswers.go SweepSegments, ChangeSegments
 //	CompactionAsked   askCompaction     segments.go
-//	Revoked           revoke            handover.go          SendWrites, SendRelease, HandedOver
-//	Released          released          handover.go          HandedOver
+//	Revoked           revoke            term.go              SendWrites, SendRelease, HandedOver
+//	Released          released          term.go              HandedOver
 //	Abandoned         abandon           term.go
 //	Dropped           forget            worker.go
 //
@@ -54,52 +54,41 @@
 // The worker and its state:
 //
 //	event.go             Event and Action, and the Moment of an event
-//	options.go           Options
+//	options.go           Options, and changed options of the collection
 //	worker.go            Worker, Handle, advance; the state in memory about the log, forgotten as a whole
-//	term.go              one assignment: its phases, whether it still reads, how it ends; the term begun anew, from another
-//	                     offset or under another topic id
-//	memory.go            how many bytes a worker holds, and giving memory back
+//	term.go              one assignment: its phases, whether it still reads; its orderly end (flush, commit, release); the term
+//	                     begun anew, from another offset or under another topic id
 //
 // From an assignment to the first record:
 //
-//	claiming.go          read the claim, wait, prove the membership, claim, read D
-//	observed.go          how long a former owner's claim has been waited for
-//	lost.go              records that retention deleted before they were read, and other offsets that the log lacks
+//	claiming.go          read the claim, wait, prove the membership, claim, read D; how long a former owner's claim has been
+//	                     waited for
 //
 // Reading and writing:
 //
-//	stream.go            records in, measurements into the catalog; whether the reading is behind the log's end
-//	schemas.go           schemas that records name, asked for before the records are taken
-//	question.go          questions after a failed fetch: the log's bounds, the topic's id
-//	lookups.go           looking up stored buckets that may take more measurements
-//	flush.go             writes, from the cut until each is applied or its measurements are back
-//	inflight.go          the writes of a flush, by state, and how much is sent at a time
+//	stream.go            records in, measurements into the catalog; whether the reading is behind the log's end; schemas that
+//	                     records name; looking up stored buckets that may take more measurements
+//	lost.go              questions after a failed fetch: the log's bounds, the topic's id; records that retention deleted before
+//	                     they were read, and other offsets that the log lacks
+//	flush.go             writes, from the cut until each is applied or its measurements are back; how much is sent at a time
 //	segments.go          the segments of the partition, and which of them to compact
 //	compaction.go        segments compacted into buckets, step by step
 //	compactionanswers.go what follows from the answer to each step; segments with series whose buckets MongoDB refuses
 //	letters.go           bad records on their way to the dead-letter topic: also of measurements that MongoDB refused, and
 //	                     records that make the program panic
-//	collection.go        changed options of the collection
-//	outage.go            failures that are retried, and when to try again
-//	commit.go            which offset may be committed, and what the answer means
-//	handover.go          the orderly end of a term: flush, commit, release
+//	outage.go            failures that are retried, when to try again, and log lines about them, one for all partitions
+//	commit.go            which offset may be committed; which commits of the process are due, and what the answers mean
 //
 // Status and metrics, which decide nothing:
 //
-//	status.go            Status of a partition
-//	signs.go             signs of the log for the status: its end, ages of records, why nothing is fetched
-//	outages.go           log lines about failures, one line for all partitions
-//	metrics.go           counters, also of the catalogs
-//	partitionseries.go   how long the counters of a partition are shown
+//	status.go            Status of a partition; signs of the log for it: its end, ages of records, why nothing is fetched
+//	metrics.go           counters, also of the catalogs, and how long those of a partition are shown
 //
 // Around the workers:
 //
-//	ports.go             the interfaces to Kafka, MongoDB and the dead-letter topic
+//	ports.go             the interfaces to Kafka, MongoDB, the dead-letter topic and the registry
 //	runner.go            one worker's goroutine; one term, for the goroutines around it
-//	assignment.go        which partitions this process has, and whose terms go on in the next generation
 //	perform.go           carrying out one action, and the event that answers it
-//	committer.go         the commits of the process
-//	commitplan.go        which commits are due, and what the answers mean
-//	consumer.go          all partitions of the process
-//	budget.go            the memory of all partitions together
+//	consumer.go          all partitions of the process, and whose terms go on in the next generation
+//	budget.go            the memory of a worker, and of all partitions together
 package pipeline

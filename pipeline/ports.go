@@ -6,6 +6,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -83,6 +84,23 @@ type Store interface {
 	NoteLost(ctx context.Context, lost claim.Lost) error
 	// Release marks our claim as released.
 	Release(ctx context.Context) error
+}
+
+// Schemas is the registry in which producers write down the schemas of their records.
+type Schemas interface {
+	// Schema asks for a schema that a record of the topic names. An error is an outage, but a *record.StopError stops the
+	// partition.
+	Schema(ctx context.Context, topic string, id measurement.SchemaID) (SchemaAnswer, error)
+}
+
+// SchemaAnswer is a registry's answer about an id.
+type SchemaAnswer struct {
+	// Schema may be one that can read no record. It has a reason then.
+	Schema measurement.Schema
+	// Unknown means that the registry has no schema with this id.
+	Unknown bool
+	// KnowsTopic means that the registry has given this process another schema of the topic before.
+	KnowsTopic bool
 }
 
 // Ports opens what a worker reads and writes.

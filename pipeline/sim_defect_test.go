@@ -22,9 +22,9 @@ type defect struct {
 // defects concern code outside of the worker that the simulation shares with the program. This code carries out actions, decides
 // which commits are wanted and due, delivers their answers, and limits the offset to commit.
 var defects = []defect{
-	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
-	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
-	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
+	{"an offset beyond what is done", "commit.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
+	{"a lease that is never renewed", "commit.go", "now-p.renewed >= p.renewal", "false", 50},
+	{"an answer told to another worker", "commit.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
 	{"a record passed over whose schema is not known", "stream.go", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset + 1", 100},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},

@@ -1,6 +1,8 @@
 package bucketer
 
-import "math/bits"
+import (
+	"math/bits"
+)
 
 // Blocks have powers of two as sizes: small ones for a small flush, and larger ones as it grows.
 const (
@@ -130,4 +132,122 @@ func (s *spare) add(a *arena) {
 			s.total += int64(size)
 		}
 	}
+}
+
+// Memory of bounds of at most maxPooledBounds bytes is used again. At most about maxIdleBounds bytes wait for that.
+const (
+	maxPooledBounds = 1 << 10
+	maxIdleBounds   = 4 << 20
+)
+
+// boundsPool hands out the memory of buckets' bounds and takes it back, in the heap's own size classes. A bucket's bounds are
+// mostly made once for one measurement, made again for several, and freed with the bucket.
+type boundsPool struct {
+	free [boundsClasses][][]byte
+	idle int64 // bytes in free, including the lists
+}
+
+const (
+	boundsClasses = 8 + 3*8 // to 128 bytes in steps of 16, then 8 steps to each next power of two
+	idleBytes     = 24      // per entry in free
+)
+
+// boundsClass is the index in free of memory with a size that classBytes returns.
+func boundsClass(size int) int {
+	if size <= 128 {
+		return max(0, size/16-1)
+	}
+	power := bits.Len(uint(size-1)) - 1 // size is above 1<<power
+	return 8*(power-6) + (size-1<<power)>>(power-3) - 1
+}
+
+// take hands out empty memory for n bytes.
+func (p *boundsPool) take(n int) []byte {
+	size := int(classBytes(n))
+	if size > maxPooledBounds {
+		return make([]byte, 0, n)
+	}
+	list := &p.free[boundsClass(size)]
+	last := len(*list) - 1
+	if last < 0 {
+		return make([]byte, 0, size)
+	}
+	b := (*list)[last]
+	(*list)[last] = nil
+	*list = (*list)[:last]
+	p.idle -= int64(size) + idleBytes
+	return b
+}
+
+// release takes back memory that take has handed out. Its content must not be used any more.
+func (p *boundsPool) release(b []byte) {
+	size := cap(b)
+	if size == 0 || size > maxPooledBounds || p.idle > maxIdleBounds {
+		return
+	}
+	list := &p.free[boundsClass(size)]
+	*list = append(*list, b[:0])
+	p.idle += int64(size) + idleBytes
+}
+
+// trim leaves all unused memory to the garbage collector.
+func (p *boundsPool) trim() { *p = boundsPool{} }
+
+// Buffers have powers of two as sizes. Buffers larger than maxPooled are left to the garbage collector.
+const (
+	minBuffer = 128
+	maxPooled = 64 << 10
+)
+
+// buffers hands out the memory of rows and takes it back, so that a warmed-up catalog allocates none.
+type buffers struct {
+	free  [10][][]byte // by class: 128 bytes to 64 KiB
+	idle  int64        // bytes in free
+	total int64        // bytes handed out and in free
+}
+
+// class is the index in free of buffers that hold n bytes.
+func class(n int) int { return max(0, bits.Len(uint(n-1))-bits.Len(minBuffer-1)) }
+
+// grow returns a buffer with the content of b and room for n more bytes, and takes b back.
+func (p *buffers) grow(b []byte, n int) []byte {
+	size := max(minBuffer, 1<<bits.Len(uint(len(b)+n-1)))
+	grown := append(p.take(size), b...)
+	p.release(b)
+	return grown
+}
+
+// take hands out an empty buffer of this size, a power of two.
+func (p *buffers) take(size int) []byte {
+	if size <= maxPooled {
+		if list := &p.free[class(size)]; len(*list) > 0 {
+			last := len(*list) - 1
+			b := (*list)[last]
+			*list = (*list)[:last]
+			p.idle -= int64(size)
+			return b
+		}
+	}
+	p.total += int64(size)
+	return make([]byte, 0, size)
+}
+
+// release takes a buffer back. Its content must not be used any more.
+func (p *buffers) release(b []byte) {
+	size := cap(b)
+	switch {
+	case size == 0:
+	case size > maxPooled:
+		p.total -= int64(size)
+	default:
+		p.free[class(size)] = append(p.free[class(size)], b[:0])
+		p.idle += int64(size)
+	}
+}
+
+// trim leaves all buffers that are not in use to the garbage collector.
+func (p *buffers) trim() {
+	p.free = [len(p.free)][][]byte{}
+	p.total -= p.idle
+	p.idle = 0
 }
