@@ -18,8 +18,11 @@ const watchInterval = 200 * time.Millisecond
 // a read may not show a takeover yet.
 const otherGroupPatience = 15 * time.Second
 
+// handle begins a term.
+func (e Assigned) handle(w *Worker, m Moment) { w.assign(m, e) }
+
 // assign begins a term.
-func (w *Worker) assign(m Moment, a Assigned) []Action {
+func (w *Worker) assign(m Moment, a Assigned) {
 	if !a.Consecutive {
 		w.past.observedClaim.outlive()
 	}
@@ -32,61 +35,61 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	w.term, w.retry, w.question = term{}, retries{}, askNothing
 	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
 		w.phase, w.question = finding, askTopic
-		return nil
+		return
 	}
 	w.phase = reading
-	return []Action{Open{Source: source}}
+	w.do(Open{Source: source})
 }
 
 // advanceClaim takes the next of these steps: read the document, wait, prove the membership, claim, read D.
-func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
+func (w *Worker) advanceClaim(m Moment) {
 	if w.busy.claim || !w.retry.claim.ready(m.Now) {
-		return actions
+		return
 	}
-	switch w.phase {
+	switch w.phase { // proving waits for the commit
 	case reading:
-		return w.readClaim(m, actions)
+		w.readClaim(m)
 	case waiting:
-		return w.wait(m, actions)
+		w.wait(m)
 	case claiming:
 		if !m.Held { // E7
 			w.phase, w.term.provedBy = proving, m.Now
-			return append(actions, CommitNow{})
+			w.do(CommitNow{})
+			return
 		}
-		w.busy.claim, w.term.sent = true, w.o.NewToken()
+		w.term.sent = w.o.NewToken()
 		ours := claim.Claim{Token: w.term.sent, Start: w.term.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.Grace}
-		return append(actions, SendClaim{Seen: w.term.seen, Claim: ours})
+		w.start(&w.busy.claim, SendClaim{Seen: w.term.seen, Claim: ours})
 	case loading:
-		return w.loadStored(actions)
+		w.loadStored()
 	}
-	return actions // proving waits for the commit
 }
 
-func (w *Worker) readClaim(m Moment, actions []Action) []Action {
-	w.phase, w.busy.claim, w.term.asked = reading, true, m.Now
-	return append(actions, ReadClaim{})
+func (w *Worker) readClaim(m Moment) {
+	w.phase, w.term.asked = reading, m.Now
+	w.start(&w.busy.claim, ReadClaim{})
 }
 
 // wait waits until the former owner releases its claim or can do nothing more. Once that owner can commit nothing more, the
 // start is read again, so that its last commits count. Until then this process commits nothing. The network may delay a commit
 // of the former owner, which then sets the offset back until our next commit. That is harmless, because the records in between
 // are stored, and are recognised if they are read again.
-func (w *Worker) wait(m Moment, actions []Action) []Action {
+func (w *Worker) wait(m Moment) {
 	switch {
 	case !w.term.quiesced && m.Now >= w.term.quiesces:
-		return w.readClaim(m, actions)
+		w.readClaim(m)
 	case m.Now >= max(w.term.until, w.past.unknownUntil):
 		w.phase, w.term.provedBy = proving, m.Now
-		return append(actions, CommitNow{})
+		w.do(CommitNow{})
 	case !w.term.quiesced && m.Now >= w.term.watch:
-		w.busy.claim = true
-		return append(actions, WatchClaim{})
+		w.start(&w.busy.claim, WatchClaim{})
+	default:
+		w.passOn(m)
 	}
-	return w.passOn(m, actions)
 }
 
-// claimWatched reads the claim again when it was released or another claim has replaced it.
-func (w *Worker) claimWatched(m Moment, e ClaimWatched) {
+// handle reads the claim again when it was released or another claim has replaced it.
+func (e ClaimWatched) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, e.Err)
@@ -100,9 +103,8 @@ func (w *Worker) claimWatched(m Moment, e ClaimWatched) {
 }
 
 // loadStored reads the next window of D.
-func (w *Worker) loadStored(actions []Action) []Action {
-	w.busy.claim = true
-	return append(actions, LoadStored{
+func (w *Worker) loadStored() {
+	w.start(&w.busy.claim, LoadStored{
 		Start: w.ledger.next, End: w.windowEnd(w.ledger.next), Newest: w.catalog == nil && w.o.Bucketing.Reopen,
 	})
 }
@@ -114,8 +116,8 @@ func (w *Worker) windowEnd(start int64) int64 {
 	return start + w.o.Window
 }
 
-// claimRead decides from the partition document who owns the partition, where to start and how long to wait.
-func (w *Worker) claimRead(m Moment, e ClaimRead) {
+// handle decides from the partition document who owns the partition, where to start and how long to wait.
+func (e ClaimRead) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, e.Of, readingTheClaim, e.Err)
@@ -262,8 +264,8 @@ func (w *Worker) proved(e Committed) {
 	}
 }
 
-// claimAnswered handles the answer to a claim.
-func (w *Worker) claimAnswered(m Moment, e Claimed) {
+// handle handles the answer to a claim.
+func (e Claimed) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if e.Err == nil && e.Won {
 		w.won(m)
@@ -309,8 +311,8 @@ func (w *Worker) won(m Moment) {
 	}
 }
 
-// storedLoaded takes D. Only now may measurements be inserted (E2).
-func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
+// handle takes D. Only now may measurements be inserted (E2).
+func (e StoredLoaded) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, MongoDB, readingPositions, e.Err)
@@ -399,24 +401,22 @@ func (s *observedClaim) prove(sentAt Instant) {
 }
 
 // passOn writes down how long the claim has been waited for, so that the next owner need not begin anew.
-func (w *Worker) passOn(m Moment, actions []Action) []Action {
+func (w *Worker) passOn(m Moment) {
 	s := &w.past.observedClaim
 	s.prove(m.Renewed)
 	switch {
 	case m.Now >= w.term.until || s.claim == (claim.Token{}) || s.claim != w.term.seen.Claim || !m.Held:
 	case !s.proven && !w.term.proving && w.term.quiesced:
 		w.term.proving = true
-		return append(actions, CommitNow{})
+		w.do(CommitNow{})
 	case s.proven && m.Now-s.over >= w.term.noted+noteInterval:
 		w.term.noted = m.Now - s.over
-		w.busy.claim = true
-		return append(actions, NoteWaited{Claim: s.claim, Waited: w.term.noted})
+		w.start(&w.busy.claim, NoteWaited{Claim: s.claim, Waited: w.term.noted})
 	}
-	return actions
 }
 
-// waitedNoted goes on after a wait was written down. If that failed, the only harm is that others wait longer.
-func (w *Worker) waitedNoted(m Moment, e WaitedNoted) {
+// handle goes on after a wait was written down. If that failed, the only harm is that others wait longer.
+func (e WaitedNoted) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if errors.Is(e.Err, claim.ErrOtherOwner) {
 		w.phase = reading

@@ -36,9 +36,9 @@ func (w *Worker) provenance() claim.Provenance {
 	return claim.Provenance{ClusterID: w.o.ClusterID, TopicID: w.source.TopicID, Namespace: w.o.Namespace}
 }
 
-// commitAnswered takes the answer to a commit. The answer proves the membership before the claim. In the stream it says up to
+// handle takes the answer to a commit. The answer proves the membership before the claim. In the stream it says up to
 // which offset a later term may go on warm. At the end of the term it allows the release.
-func (w *Worker) commitAnswered(m Moment, e Committed) {
+func (e Committed) handle(w *Worker, m Moment) {
 	if e.Err != nil {
 		if w.phase == proving || w.term.handing == committing {
 			w.retry.claim.fail(m.Now, w.o.Random)

@@ -100,17 +100,16 @@ func (w *Worker) crowdedSegments(now Instant) bool {
 }
 
 // advanceCompaction starts the next action about segments.
-func (w *Worker) advanceCompaction(m Moment, actions []Action) []Action {
+func (w *Worker) advanceCompaction(m Moment) {
 	s := &w.term.segments
 	w.warnOfDoubles(m)
 	if !w.o.Segments || !m.Held || w.term.restart != nil || w.writing() || w.busy.claim || !s.retry.ready(m.Now) || m.Now <= s.quiet {
-		return actions
+		return
 	}
 	if a := w.nextOfCompaction(m); a != nil {
-		w.busy.compact, s.since = true, m.Now
-		return append(actions, a)
+		s.since = m.Now
+		w.start(&w.busy.compact, a)
 	}
-	return actions
 }
 
 // nextOfCompaction returns the next action. After a revocation a compaction that has begun goes on, but no new one begins.

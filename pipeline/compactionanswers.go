@@ -18,8 +18,8 @@ func (w *Worker) compactionAnswered() *segments {
 	return &w.term.segments
 }
 
-// segmentsChanged goes to the next step when all segments have the change.
-func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
+// handle goes to the next step when all segments have the change.
+func (e SegmentsChanged) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	c := s.compaction
 	given, answered := int64(c.part)*writeWeight, int64(c.part)*writeWeight
@@ -45,8 +45,8 @@ func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
 	}
 }
 
-// frozenRead makes buckets of the frozen segments. It forgets segments that another process has deleted.
-func (w *Worker) frozenRead(m Moment, e FrozenRead) {
+// handle makes buckets of the frozen segments. It forgets segments that another process has deleted.
+func (e FrozenRead) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	if e.Err != nil {
 		w.compactionFailed(m, readingSegments, e.Err)
@@ -79,9 +79,9 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	c.step, c.writes, c.count, c.bytes = inserting, buckets.Writes, buckets.Measurements, int64(buckets.Bytes)
 }
 
-// compactedInserted notes the outcomes of buckets. An unknown outcome leads to reading the segments again, a refusal to a
+// handle notes the outcomes of buckets. An unknown outcome leads to reading the segments again, a refusal to a
 // roll-back.
-func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
+func (e CompactedInserted) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	c := s.compaction
 	var failed, unknown error
@@ -116,9 +116,9 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	}
 }
 
-// compactedDeleted unfreezes the segments next. If the user may not delete, the buckets stay hidden. The segments of this
+// handle unfreezes the segments next. If the user may not delete, the buckets stay hidden. The segments of this
 // compaction then stay frozen until the user gets the right, and other segments go on.
-func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
+func (e CompactedDeleted) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	c := s.compaction
 	switch {
@@ -212,9 +212,9 @@ func (w *Worker) finishCompaction(m Moment) {
 	w.metrics.compacted(c.count, m.Now-c.begun)
 }
 
-// segmentsSwept goes on. If the user may not delete, it waits a while before it tries again. Ended segments are not shown, and
+// handle goes on. If the user may not delete, it waits a while before it tries again. Ended segments are not shown, and
 // nothing depends on their deletion.
-func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
+func (e SegmentsSwept) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	switch {
 	case errors.Is(e.Err, claim.ErrUnauthorized):

@@ -7,53 +7,53 @@
 // actions. A runner feeds the events to a Worker and has its actions carried out. A Consumer holds the runners and commits for
 // all of them together. A term goes on from generation to generation as long as each generation assigns the partition to this
 // process. The simulation has its own runners. It shares the code that carries actions out, plans commits and decides which
-// terms go on (perform.go, commit.go, consumer.go). The package knows Kafka, MongoDB and the dead-letter topic only
+// terms go on (action.go, commit.go, consumer.go). The package knows Kafka, MongoDB and the dead-letter topic only
 // through the small interfaces of ports.go.
 //
 // # Events and actions
 //
-// Handle gives an event to the function below. Then advance starts whatever can start by now, so an action need not come from
-// the function that made it possible. The table follows the order of a term. A Ticked event starts the next attempt of whatever
-// has failed:
+// An event has a method handle, in the file of its subject. Then advance starts whatever can start by now, so an action need not
+// come from the event that made it possible. An action has a method perform, which returns the event that answers it. The table
+// follows the order of a term. A Ticked event starts the next attempt of whatever has failed:
 //
-//	event             function          file                 actions that follow
-//	Assigned          assign            claiming.go          Open, ReadClaim
-//	ClaimRead         claimRead         claiming.go          CommitNow, NoteWaited
-//	ClaimWatched      claimWatched      claiming.go          ReadClaim, NoteWaited
-//	WaitedNoted       waitedNoted       claiming.go          WatchClaim, CommitNow, ReadClaim, HandedOver
-//	Committed         commitAnswered    commit.go            SendClaim, SendRelease
-//	LostNoted         lostNoted         lost.go              SendWrites, LoadStored
-//	Claimed           claimAnswered     claiming.go          LoadStored, Fetch, SendRelease
-//	StoredLoaded      storedLoaded      claiming.go          Fetch, ReadSegments, NoteLost
-//	Fetched           fetched           stream.go            Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
-//	BucketsFound      bucketsFound      stream.go            FindBuckets
-//	Ticked            advance           worker.go            SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
-//	WritesSent        writesSent        flush.go             SendWrites, LoadStored, Fetch, ReadRecord
-//	WritesResolved    writesResolved    flush.go             SendWrites
-//	PositionsAsked    positionsAsked    flush.go             FindBuckets, SendWrites
-//	SchemaFetched     schemaFetched     stream.go            Fetch
-//	RecordRead        recordRead        letters.go           ProduceLetters
-//	LettersProduced   lettersProduced   letters.go           ProduceLetters, Fetch
-//	BoundsAsked       boundsAsked       lost.go              Open, NoteLost
-//	TopicAsked        topicAsked        lost.go              Open
-//	CollectionChanged changeCollection  options.go
-//	SegmentsRead      segmentsRead      segments.go          SendWrites, ChangeSegments, DeleteCompacted
-//	SegmentsChanged   segmentsChanged   compactionanswers.go ReadFrozen, ReadSegments, SendWrites
-//	FrozenRead        frozenRead        compactionanswers.go InsertCompacted
-//	CompactedInserted compactedInserted compactionanswers.go InsertCompacted, ChangeSegments, DeleteCompacted
-//	CompactedDeleted  compactedDeleted  compactionanswers.go ChangeSegments
-//	SegmentsSwept     segmentsSwept     compactionanswers.go SweepSegments, ChangeSegments
-//	CompactionAsked   askCompaction     segments.go
-//	Revoked           revoke            term.go              SendWrites, SendRelease, HandedOver
-//	Released          released          term.go              HandedOver
-//	Abandoned         abandon           term.go
-//	Dropped           forget            worker.go
+//	event             file of handle       actions that follow
+//	Assigned          claiming.go          Open, ReadClaim
+//	ClaimRead         claiming.go          CommitNow, NoteWaited
+//	ClaimWatched      claiming.go          ReadClaim, NoteWaited
+//	WaitedNoted       claiming.go          WatchClaim, CommitNow, ReadClaim, HandedOver
+//	Committed         commit.go            SendClaim, SendRelease
+//	LostNoted         lost.go              SendWrites, LoadStored
+//	Claimed           claiming.go          LoadStored, Fetch, SendRelease
+//	StoredLoaded      claiming.go          Fetch, ReadSegments, NoteLost
+//	Fetched           stream.go            Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
+//	BucketsFound      stream.go            FindBuckets
+//	Ticked            worker.go            SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
+//	WritesSent        flush.go             SendWrites, LoadStored, Fetch, ReadRecord
+//	WritesResolved    flush.go             SendWrites
+//	PositionsAsked    flush.go             FindBuckets, SendWrites
+//	SchemaFetched     stream.go            Fetch
+//	RecordRead        letters.go           ProduceLetters
+//	LettersProduced   letters.go           ProduceLetters, Fetch
+//	BoundsAsked       lost.go              Open, NoteLost
+//	TopicAsked        lost.go              Open
+//	CollectionChanged options.go
+//	SegmentsRead      segments.go          SendWrites, ChangeSegments, DeleteCompacted
+//	SegmentsChanged   compactionanswers.go ReadFrozen, ReadSegments, SendWrites
+//	FrozenRead        compactionanswers.go InsertCompacted
+//	CompactedInserted compactionanswers.go InsertCompacted, ChangeSegments, DeleteCompacted
+//	CompactedDeleted  compactionanswers.go ChangeSegments
+//	SegmentsSwept     compactionanswers.go SweepSegments, ChangeSegments
+//	CompactionAsked   segments.go
+//	Revoked           term.go              SendWrites, SendRelease, HandedOver
+//	Released          term.go              HandedOver
+//	Abandoned         term.go
+//	Dropped           worker.go
 //
 // # Files
 //
 // The worker and its state:
 //
-//	event.go             Event and Action, and the Moment of an event
+//	event.go             the events, and the Moment of an event
 //	options.go           Options, and changed options of the collection
 //	worker.go            Worker, Handle, advance; the state in memory about the log, forgotten as a whole
 //	term.go              one assignment: its phases, whether it still reads; its orderly end (flush, commit, release); the term
@@ -88,7 +88,7 @@
 //
 //	ports.go             the interfaces to Kafka, MongoDB, the dead-letter topic and the registry
 //	runner.go            one worker's goroutine; one term, for the goroutines around it
-//	perform.go           carrying out one action, and the event that answers it
+//	action.go            the actions, each with its execution; the executor
 //	consumer.go          all partitions of the process, and whose terms go on in the next generation
 //	budget.go            the memory of a worker, and of all partitions together
 package pipeline

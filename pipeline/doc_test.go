@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,21 +14,21 @@ import (
 
 // row is a line of the table of events in the package's documentation.
 type row struct {
-	event, function, file string
-	actions               []string
+	event, file string
+	actions     []string
 }
 
 var (
-	rowForm  = regexp.MustCompile(`(?m)^//\t([A-Z]\w+) +(\w+) +(\w+\.go)(?: +([\w, ]+))?$`)
+	rowForm  = regexp.MustCompile(`(?m)^//\t([A-Z]\w+) +(\w+\.go)(?: +([\w, ]+))?$`)
 	fileForm = regexp.MustCompile(`(?m)^//\t(\w+\.go) `)
 )
 
 // documentedCourse returns the table.
 func documentedCourse(t *testing.T) (rows []row) {
 	for _, m := range rowForm.FindAllStringSubmatch(documentation(t), -1) {
-		r := row{event: m[1], function: m[2], file: m[3]}
-		if m[4] != "" {
-			r.actions = strings.Split(m[4], ", ")
+		r := row{event: m[1], file: m[2]}
+		if m[3] != "" {
+			r.actions = strings.Split(m[3], ", ")
 		}
 		rows = append(rows, r)
 	}
@@ -45,105 +44,73 @@ func documentation(t *testing.T) string {
 	return string(text)
 }
 
-// declared returns the functions of a file by name. Functions without a unique name are keyed by receiver.
-func declared(t *testing.T, file string) map[string]*ast.FuncDecl {
+// withMethod returns the types of the package that declare a method, with the file of each.
+func withMethod(t *testing.T, method string) map[string]string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	functions := map[string]*ast.FuncDecl{}
-	for _, d := range f.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok {
-			continue
+	found := map[string]string{}
+	for _, file := range sources(t) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		name := f.Name.Name
-		if receiver, ok := receiverOf(f); ok && (name == "event" || name == "action") {
-			name += " " + receiver
-		}
-		functions[name] = f
-	}
-	return functions
-}
-
-func receiverOf(f *ast.FuncDecl) (string, bool) {
-	if f.Recv == nil {
-		return "", false
-	}
-	name, ok := f.Recv.List[0].Type.(*ast.Ident)
-	if !ok {
-		return "", false
-	}
-	return name.Name, true
-}
-
-// handled returns the functions to which Handle passes events, by event.
-func handled(t *testing.T) map[string]string {
-	t.Helper()
-	functions := map[string]string{"Ticked": "advance"}
-	ast.Inspect(declared(t, "worker.go")["Handle"], func(n ast.Node) bool {
-		c, ok := n.(*ast.CaseClause)
-		if !ok {
-			return true
-		}
-		ast.Inspect(c.Body[0], func(n ast.Node) bool {
-			if call, ok := n.(*ast.SelectorExpr); ok && len(c.List) == 1 {
-				functions[c.List[0].(*ast.Ident).Name] = call.Sel.Name
-				return false
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == method {
+				if receiver, ok := f.Recv.List[0].Type.(*ast.Ident); ok {
+					found[receiver.Name] = file
+				}
 			}
-			return true
-		})
-		return false
-	})
-	return functions
+		}
+	}
+	return found
 }
 
 func TestTableOfEventsNamesWhatIsThere(t *testing.T) {
-	functions, types := handled(t), declared(t, "event.go")
-	actions := map[string]bool{}
+	events, actions := withMethod(t, "handle"), withMethod(t, "perform")
+	delete(actions, "forRunner")
+	for _, a := range []string{"Open", "CommitNow", "HandedOver"} { // by forRunner
+		actions[a] = "action.go"
+	}
+	followed := map[string]bool{}
 	for _, r := range documentedCourse(t) {
-		if got := functions[r.event]; got != r.function {
-			t.Errorf("%s goes to %q, not to %q", r.event, got, r.function)
+		if events[r.event] != r.file {
+			t.Errorf("%s is handled in %q, not in %s", r.event, events[r.event], r.file)
 		}
-		if declared(t, r.file)[r.function] == nil {
-			t.Errorf("%s has no function %s", r.file, r.function)
-		}
+		delete(events, r.event)
 		for _, a := range r.actions {
-			actions["action "+a] = true
+			followed[a] = true
+			if actions[a] == "" {
+				t.Errorf("there is no action %s", a)
+			}
 		}
-		delete(functions, r.event)
-		delete(types, "event "+r.event)
 	}
-	for event := range functions {
-		t.Errorf("%s has no row", event)
+	for event := range events {
+		t.Errorf("the event %s has no row", event)
 	}
-	for name := range types {
-		if event, ok := strings.CutPrefix(name, "event "); ok {
-			t.Errorf("the event %s has no row", event)
-		} else if action := strings.HasPrefix(name, "action "); action && !actions[name] {
-			t.Errorf("the %s is in no row", name)
+	for action := range actions {
+		if !followed[action] {
+			t.Errorf("the action %s is in no row", action)
 		}
-		delete(actions, name)
-	}
-	if len(actions) > 0 {
-		t.Errorf("there are no such actions: %v", slices.Sorted(maps.Keys(actions)))
 	}
 }
 
-func TestMapNamesEveryFile(t *testing.T) {
+// sources lists the files of the package.
+func sources(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") || name == "doc.go" })
+	return slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") || name == "doc.go" })
+}
+
+func TestMapNamesEveryFile(t *testing.T) {
 	var listed []string
 	for _, m := range fileForm.FindAllStringSubmatch(documentation(t), -1) {
 		listed = append(listed, m[1])
 	}
 	slices.Sort(listed)
-	if !slices.Equal(files, listed) {
-		t.Errorf("doc.go lists %v, there are %v", listed, files)
+	if !slices.Equal(sources(t), listed) {
+		t.Errorf("doc.go lists %v, there are %v", listed, sources(t))
 	}
 }
 

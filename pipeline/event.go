@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"time"
-
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/measurement"
@@ -25,8 +23,11 @@ type Moment struct {
 	Compacting bool
 }
 
-// Event is something that happened to a partition. An event that answers an action comes exactly once for it.
-type Event interface{ event() }
+// Event is something that happened to a partition. An event that answers an action comes exactly once for it. Each event says how
+// a Worker handles it; advance then starts what can be started now.
+type Event interface {
+	handle(w *Worker, m Moment)
+}
 
 // The events.
 type (
@@ -163,139 +164,3 @@ type (
 	// Dropped means that the partition belongs to another process now, so its state in memory is useless.
 	Dropped struct{}
 )
-
-func (Assigned) event()          {}
-func (Ticked) event()            {}
-func (ClaimRead) event()         {}
-func (ClaimWatched) event()      {}
-func (WaitedNoted) event()       {}
-func (LostNoted) event()         {}
-func (Claimed) event()           {}
-func (StoredLoaded) event()      {}
-func (Fetched) event()           {}
-func (BoundsAsked) event()       {}
-func (TopicAsked) event()        {}
-func (WritesSent) event()        {}
-func (WritesResolved) event()    {}
-func (PositionsAsked) event()    {}
-func (BucketsFound) event()      {}
-func (SchemaFetched) event()     {}
-func (RecordRead) event()        {}
-func (LettersProduced) event()   {}
-func (SegmentsRead) event()      {}
-func (SegmentsChanged) event()   {}
-func (FrozenRead) event()        {}
-func (CompactedInserted) event() {}
-func (CompactedDeleted) event()  {}
-func (SegmentsSwept) event()     {}
-func (CompactionAsked) event()   {}
-func (Committed) event()         {}
-func (Revoked) event()           {}
-func (Released) event()          {}
-func (Abandoned) event()         {}
-func (CollectionChanged) event() {}
-func (Dropped) event()           {}
-
-// Action is something that a Worker wants done. Each action is carried out once, concurrently with others, and answered by its
-// event.
-type Action interface{ action() }
-
-// The actions.
-type (
-	// Open makes the ports of the partition ready for this source. It precedes any other action for the source.
-	Open struct{ Source timeseries.Source }
-	// ReadClaim reads the partition document, then the group's committed offset and the log's bounds.
-	ReadClaim struct{}
-	// WatchClaim reads the partition document only.
-	WatchClaim struct{}
-	// NoteWaited writes the time waited for the claim into the partition document, if the document still shows that claim.
-	NoteWaited struct {
-		Claim  claim.Token
-		Waited time.Duration
-	}
-	// NoteLost writes lost offsets into the partition document, if the document still shows our claim. The log lost them before
-	// they were read.
-	NoteLost struct{ Lost claim.Lost }
-	// SendClaim claims the partition, if its document still shows the claim seen.
-	SendClaim struct {
-		Seen  claim.Document
-		Claim claim.Claim
-	}
-	// LoadStored reads D for the offsets [Start, End), and the time of the newest bucket if Newest is set.
-	LoadStored struct {
-		Start, End int64
-		Newest     bool
-	}
-	// Fetch reads the log from Offset.
-	Fetch struct{ Offset int64 }
-	// AskBounds reads the log's bounds.
-	AskBounds struct{}
-	// AskTopic reads the topic's id.
-	AskTopic struct{}
-	// SendWrites sends writes to MongoDB.
-	SendWrites struct{ Writes []*bucketer.Write }
-	// ResolveWrites reads unknown writes back.
-	ResolveWrites struct{ Writes []*bucketer.Write }
-	// AskPositions asks which positions of a write are stored.
-	AskPositions struct{ Write *bucketer.Write }
-	// FindBuckets looks stored buckets up.
-	FindBuckets struct{ Lookups []bucketer.Lookup }
-	// FetchSchema asks the registry for a schema.
-	FetchSchema struct{ ID measurement.SchemaID }
-	// ReadRecord reads one record again, for its letter.
-	ReadRecord struct{ Offset int64 }
-	// ProduceLetters writes letters to the dead-letter topic.
-	ProduceLetters struct{ Letters []record.Letter }
-	// ReadSegments reads which segments the partition has.
-	ReadSegments struct{}
-	// ChangeSegments freezes, ends or unfreezes some segments of a compaction.
-	ChangeSegments struct {
-		Compaction *claim.Compaction
-		Change     claim.SegmentChange
-		Segments   []claim.Segment
-	}
-	// ReadFrozen reads the segments of a compaction as a whole.
-	ReadFrozen struct{ Compaction *claim.Compaction }
-	// InsertCompacted sends buckets made of segments to MongoDB.
-	InsertCompacted struct{ Writes []*bucketer.Write }
-	// DeleteCompacted deletes the buckets of a compaction.
-	DeleteCompacted struct{ Compaction *claim.Compaction }
-	// SweepSegments deletes segments that ended before a moment of MongoDB's clock.
-	SweepSegments struct {
-		Segments []claim.Segment
-		Before   time.Time
-	}
-	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even if the offset was committed before.
-	CommitNow struct{}
-	// SendRelease marks the claim as released.
-	SendRelease struct{}
-	// HandedOver answers Revoked: everything is flushed and committed, or nothing more can be.
-	HandedOver struct{}
-)
-
-func (Open) action()            {}
-func (ReadClaim) action()       {}
-func (WatchClaim) action()      {}
-func (NoteWaited) action()      {}
-func (NoteLost) action()        {}
-func (SendClaim) action()       {}
-func (LoadStored) action()      {}
-func (Fetch) action()           {}
-func (AskBounds) action()       {}
-func (AskTopic) action()        {}
-func (SendWrites) action()      {}
-func (ResolveWrites) action()   {}
-func (AskPositions) action()    {}
-func (FindBuckets) action()     {}
-func (FetchSchema) action()     {}
-func (ReadRecord) action()      {}
-func (ProduceLetters) action()  {}
-func (ReadSegments) action()    {}
-func (ChangeSegments) action()  {}
-func (ReadFrozen) action()      {}
-func (InsertCompacted) action() {}
-func (DeleteCompacted) action() {}
-func (SweepSegments) action()   {}
-func (CommitNow) action()       {}
-func (SendRelease) action()     {}
-func (HandedOver) action()      {}

@@ -33,8 +33,10 @@ func (x *Executor) Leave() { x.leave() }
 // Open is executor.open.
 func (x *Executor) Open(a Open) { x.open(a) }
 
-// Perform is executor.perform.
-func (x *Executor) Perform(ctx context.Context, action Action) Event { return x.perform(ctx, action) }
+// Perform carries an action out.
+func (x *Executor) Perform(ctx context.Context, action Action) Event {
+	return action.perform(ctx, &x.executor)
+}
 
 // CommitPlan decides about the commits of a generation.
 type CommitPlan struct{ commitPlan }

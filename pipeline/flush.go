@@ -17,34 +17,36 @@ const notAppliedLimit = 3
 
 // advanceFlush cuts a flush when one is due, and starts the next action of the present one. A partition's second flush starts
 // only when the first is resolved, so batches grow exactly when the database is slow.
-func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
+func (w *Worker) advanceFlush(m Moment) {
 	if w.flush == nil && !w.cut(m) {
-		return actions
+		return
 	}
 	f := w.flush
 	if w.writing() || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
-		return actions
+		return
 	}
 	if w.o.Sharded {
 		f.doubt(m.Now, (w.o.Wait-w.o.Grace)/2)
 	}
 	if len(f.unknown) > 0 { // these buckets get nothing else before that (E4)
 		f.acting = slices.Clone(f.unknown)
-		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
+		w.do(ResolveWrites{Writes: f.writes(f.acting)})
+		return
 	}
 	if f.acting, f.handed = f.next(w.pace.bound), m.Now; f.acting != nil {
 		for _, i := range f.acting {
 			f.attempts[i].sent = true
 		}
-		return append(actions, SendWrites{Writes: f.writes(f.acting)})
+		w.do(SendWrites{Writes: f.writes(f.acting)})
+		return
 	}
 	for _, i := range f.asking {
 		if m.Now > f.attempts[i].lastSent+w.o.Grace {
 			f.acting = []int{i}
-			return append(actions, AskPositions{Write: f.cut.Writes[i]})
+			w.do(AskPositions{Write: f.cut.Writes[i]})
+			return
 		}
 	}
-	return actions
 }
 
 // cut starts a flush if there is a reason to.
@@ -117,8 +119,8 @@ func (w *Worker) isDense(bytes int64) bool {
 	return bytes >= w.o.FlushBytes/densePart && bytes >= denseBucket*int64(w.catalog.Dirty())
 }
 
-// writesSent notes the outcomes of one attempt, for each write.
-func (w *Worker) writesSent(m Moment, e WritesSent) {
+// handle notes the outcomes of one attempt, for each write.
+func (e WritesSent) handle(w *Worker, m Moment) {
 	f := w.flush
 	var failed, noTurn error
 	given, answered := int64(0), int64(0)
@@ -163,8 +165,8 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 	w.finishFlush(m)
 }
 
-// writesResolved notes what the read-back showed.
-func (w *Worker) writesResolved(m Moment, e WritesResolved) {
+// handle notes what the read-back showed.
+func (e WritesResolved) handle(w *Worker, m Moment) {
 	f := w.flush
 	acting := f.acting
 	f.acting = nil
@@ -199,8 +201,8 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	w.finishFlush(m)
 }
 
-// positionsAsked ends a conflict. Measurements that are stored are dropped, and the others go back through the catalog.
-func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
+// handle ends a conflict. Measurements that are stored are dropped, and the others go back through the catalog.
+func (e PositionsAsked) handle(w *Worker, m Moment) {
 	f := w.flush
 	i := f.acting[0]
 	f.acting = nil

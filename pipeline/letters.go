@@ -145,17 +145,16 @@ func (w *Worker) stopAt(offset int64, why error) {
 }
 
 // advanceLetters sends all waiting letters, one request at a time.
-func (w *Worker) advanceLetters(m Moment, actions []Action) []Action {
+func (w *Worker) advanceLetters(m Moment) {
 	if w.busy.letters || w.letters.refused || len(w.letters.waiting) == 0 || !w.retry.letters.ready(m.Now) {
-		return actions
+		return
 	}
-	w.busy.letters = true
 	w.letters.sending, w.letters.waiting = w.letters.waiting, nil
-	return append(actions, ProduceLetters{Letters: w.letters.sending})
+	w.start(&w.busy.letters, ProduceLetters{Letters: w.letters.sending})
 }
 
-// lettersProduced forgets the acknowledged letters. The others are sent again.
-func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
+// handle forgets the acknowledged letters. The others are sent again.
+func (e LettersProduced) handle(w *Worker, m Moment) {
 	w.busy.letters = false
 	if e.Err == nil {
 		e.Written = len(w.letters.sending)
@@ -225,17 +224,16 @@ func internalError(detail string) *measurement.DecodeError {
 
 // advanceRefused reads the record of a refused measurement again, for its letter. The read takes the place of a fetch. It also
 // happens during a hand-over, which waits for the letter.
-func (w *Worker) advanceRefused(m Moment, actions []Action) []Action {
+func (w *Worker) advanceRefused(m Moment) {
 	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.letterBufferFull() || !w.retry.fetch.ready(m.Now) {
-		return actions
+		return
 	}
 	if w.o.StopOnBad {
 		first := slices.MinFunc(w.rejected, func(a, b bucketer.Rejected) int { return a.Position.Compare(b.Position) })
 		w.stopAt(first.Position.Offset, refusal(&first))
-		return actions
+		return
 	}
-	w.busy.fetch = true
-	return append(actions, ReadRecord{Offset: w.rejected[0].Position.Offset})
+	w.start(&w.busy.fetch, ReadRecord{Offset: w.rejected[0].Position.Offset})
 }
 
 // refusal says why MongoDB refused a measurement.
@@ -243,8 +241,8 @@ func refusal(r *bucketer.Rejected) error {
 	return fmt.Errorf("MongoDB refused the measurement with code %d: %s", r.Code, r.Message)
 }
 
-// recordRead makes the letters of refused measurements from their record, which was read again.
-func (w *Worker) recordRead(m Moment, e RecordRead) {
+// handle makes the letters of refused measurements from their record, which was read again.
+func (e RecordRead) handle(w *Worker, m Moment) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()

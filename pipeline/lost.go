@@ -21,19 +21,19 @@ const (
 )
 
 // advanceQuestions asks what a failed fetch needs to know. The question takes the place of a fetch.
-func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
+func (w *Worker) advanceQuestions(m Moment) {
 	if w.question == askNothing || !w.mayRead() || w.busy.fetch || !w.retry.fetch.ready(m.Now) {
-		return actions
+		return
 	}
-	w.busy.fetch = true
 	if w.question == askBounds {
-		return append(actions, AskBounds{})
+		w.start(&w.busy.fetch, AskBounds{})
+	} else {
+		w.start(&w.busy.fetch, AskTopic{})
 	}
-	return append(actions, AskTopic{})
 }
 
-// boundsAsked goes on after the fetch position turned out to be outside the log.
-func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
+// handle goes on after the fetch position turned out to be outside the log.
+func (e BoundsAsked) handle(w *Worker, m Moment) {
 	w.busy.fetch = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.fetch, Kafka, askingBounds, e.Err)
@@ -62,8 +62,8 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	}
 }
 
-// topicAsked goes on after the topic id became unknown, which alone proves nothing.
-func (w *Worker) topicAsked(m Moment, e TopicAsked) {
+// handle goes on after the topic id became unknown, which alone proves nothing.
+func (e TopicAsked) handle(w *Worker, m Moment) {
 	w.busy.fetch = false
 	w.retry.fetch.fail(m.Now, w.o.Random)
 	switch {
@@ -157,12 +157,11 @@ func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
 }
 
 // advanceLoss starts to note what was lost.
-func (w *Worker) advanceLoss(m Moment, actions []Action) []Action {
+func (w *Worker) advanceLoss(m Moment) {
 	if w.losing == nil || w.busy.claim || w.writing() || !w.retry.claim.ready(m.Now) || !m.Held || w.term.restart != nil || w.term.handing != notHanding {
-		return actions
+		return
 	}
-	w.busy.claim = true
-	return append(actions, NoteLost{Lost: w.noteOf(*w.losing)})
+	w.start(&w.busy.claim, NoteLost{Lost: w.noteOf(*w.losing)})
 }
 
 // noteOf returns the range to note for a loss.
@@ -173,8 +172,8 @@ func (w *Worker) noteOf(lost claim.Lost) claim.Lost {
 	return lost
 }
 
-// lostNoted lets commits pass a loss that was noted.
-func (w *Worker) lostNoted(m Moment, e LostNoted) {
+// handle lets commits pass a loss that was noted.
+func (e LostNoted) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	switch {
 	case errors.Is(e.Err, claim.ErrOtherOwner):

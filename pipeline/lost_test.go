@@ -114,7 +114,7 @@ func TestRangesOfATermAreBounded(t *testing.T) {
 		w.losing = &claim.Lost{From: 10 * i, To: 10*i + 5}
 		w.busy.claim = true
 		w.phase = idle
-		w.lostNoted(Moment{}, LostNoted{Lost: w.noteOf(*w.losing)})
+		LostNoted{Lost: w.noteOf(*w.losing)}.handle(w, Moment{})
 	}
 	first := map[int64]bool{}
 	for _, l := range w.term.lost {

@@ -104,8 +104,8 @@ type Options struct {
 	newCatalog func(bucketer.Options) *bucketer.Catalog // Nil means bucketer.New.
 }
 
-// changeCollection takes in changed options of the collection.
-func (w *Worker) changeCollection(e CollectionChanged) {
+// handle takes in changed options of the collection.
+func (e CollectionChanged) handle(w *Worker, _ Moment) {
 	w.newOptions = &e.Options
 	w.followCollection()
 }

@@ -54,9 +54,9 @@ func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 				r.urgent.Store(true)
 				r.kick()
 			case Fetch:
-				r.acting.Go(func() { t.answer(ctx, r.perform(fetching, a)) })
+				r.acting.Go(func() { t.answer(ctx, a.perform(fetching, &r.executor)) })
 			default:
-				r.acting.Go(func() { t.answer(ctx, r.perform(ctx, action)) })
+				r.acting.Go(func() { t.answer(ctx, action.perform(ctx, &r.executor)) })
 			}
 		}
 		return handedOver

@@ -62,10 +62,10 @@ func (w *Worker) noteSegments(m Moment, f *flush) {
 	}
 }
 
-// segmentsRead takes all present segments. No command of a compaction can be executed any more when they are read, so they tell
+// handle takes all present segments. No command of a compaction can be executed any more when they are read, so they tell
 // which compactions are unfinished. Segments of former owners are compacted soon. Otherwise a partition that often moves would
 // never be compacted.
-func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
+func (e SegmentsRead) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	if e.Err != nil {
 		w.compactionFailed(m, readingSegments, e.Err)
@@ -272,9 +272,9 @@ func (s *segments) drop(gone []claim.Segment) {
 	s.due = 0
 }
 
-// askCompaction makes all present segments due at once, even those that could not be compacted before. They are read again,
+// handle makes all present segments due at once, even those that could not be compacted before. They are read again,
 // because an operator may have put some back.
-func (w *Worker) askCompaction(m Moment) {
+func (CompactionAsked) handle(w *Worker, m Moment) {
 	s := &w.term.segments
 	s.asked, s.read, s.due, s.left = m.Now, false, 0, nil
 }

@@ -29,30 +29,30 @@ var defects = []defect{
 	{"a record passed over whose schema is not known", "stream.go", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset + 1", 100},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
 	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.term.committed.Consumed && !w.term.claimed {", "false {", 5000},
-	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
+	{"the first commit that was wanted, for ever", "action.go", "old == nil || *old != want", "old == nil", 20},
 	{
-		"the ports of before a restart", "perform.go", "{ x.log, x.store = x.ports.Open(a.Source) }",
+		"the ports of before a restart", "action.go", "{ x.log, x.store = x.ports.Open(a.Source) }",
 		"{\n\tif x.store == nil {\n\t\tx.log, x.store = x.ports.Open(a.Source)\n\t}\n}", 1000,
 	},
-	{"a claim without an answer taken as won", "perform.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
-	{"D of another window", "perform.go", "x.store.Stored(ctx, a.Start, a.End)", "x.store.Stored(ctx, a.Start+1, a.End)", 50},
+	{"a claim without an answer taken as won", "action.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
+	{"D of another window", "action.go", "x.store.Stored(ctx, a.Start, a.End)", "x.store.Stored(ctx, a.Start+1, a.End)", 50},
 	{
-		"every write taken as applied", "perform.go", "return WritesSent{x.store.Send(ctx, a.Writes)}",
+		"every write taken as applied", "action.go", "return WritesSent{x.store.Send(ctx, a.Writes)}",
 		"sent := x.store.Send(ctx, a.Writes)\n\t\tfor i := range sent {\n\t\t\tsent[i].Result = 0\n\t\t}\n\t\treturn WritesSent{sent}", 50,
 	},
 	{
-		"every read-back taken as applied", "perform.go", "return WritesResolved{found, err}",
+		"every read-back taken as applied", "action.go", "return WritesResolved{found, err}",
 		"clear(found)\n\t\treturn WritesResolved{found, err}", 50,
 	},
 	{
-		"letters that are not acknowledged taken as written", "perform.go", "return LettersProduced{written, err}",
+		"letters that are not acknowledged taken as written", "action.go", "return LettersProduced{written, err}",
 		"err = nil\n\t\treturn LettersProduced{written, err}", 200,
 	},
 	{
 		"a turn that is asked for when the call is over", "../sink/send.go", "defer b.turns.end(begun)",
 		"defer func() {\n\t\tif b.turns.end(begun); err != nil {\n\t\t\tif _, ok := b.turns.begin(ctx); !ok {\n\t\t\t\terr = &mongodb.NotSentError{Err: claim.ErrNoTurn}\n\t\t\t}\n\t\t}\n\t}()", 200,
 	},
-	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
+	{"a failed fetch taken as empty", "action.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
 }
 
 // TestDefectsFit checks that the text of each defect still exists in its file.

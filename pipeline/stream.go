@@ -15,26 +15,26 @@ import (
 const recordWork = 200
 
 // advanceStream starts the next fetch, look-up, letters and flush.
-func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
+func (w *Worker) advanceStream(m Moment) {
 	w.shrink(m)
 	if w.mayRead() && w.ledger.next >= w.window && !w.busy.claim && !w.writing() && w.retry.claim.ready(m.Now) {
-		actions = w.loadStored(actions)
+		w.loadStored()
 	}
-	actions = w.advanceQuestions(m, actions)
-	actions = w.advanceRefused(m, actions)
-	actions = w.advanceSchema(m, actions)
+	w.advanceQuestions(m)
+	w.advanceRefused(m)
+	w.advanceSchema(m)
 	if w.mayFetch(m) {
-		w.busy.fetch = true
-		actions = append(actions, Fetch{Offset: w.ledger.next})
+		w.start(&w.busy.fetch, Fetch{Offset: w.ledger.next})
 	}
-	actions = w.advanceLookups(m, actions)
-	actions = w.advanceLetters(m, actions)
+	w.advanceLookups(m)
+	w.advanceLetters(m)
 	if w.term.segments.turn || w.crowdedSegments(m.Now) { // They take turns, so that neither keeps the other from going on.
-		actions = w.advanceCompaction(m, actions)
-		return w.advanceFlush(m, actions)
+		w.advanceCompaction(m)
+		w.advanceFlush(m)
+	} else {
+		w.advanceFlush(m)
+		w.advanceCompaction(m)
 	}
-	actions = w.advanceFlush(m, actions)
-	return w.advanceCompaction(m, actions)
 }
 
 // writing reports whether a call is under way that excludes every other call except look-ups.
@@ -62,9 +62,9 @@ func (w *Worker) pause(m Moment) pause {
 	return notPaused
 }
 
-// fetched takes a batch in. Each measurement is skipped as stored, inserted, or becomes a letter. A batch may be too much for
+// handle takes a batch in. Each measurement is skipped as stored, inserted, or becomes a letter. A batch may be too much for
 // one call or for the dead-letter buffer. Its rest is left, and the next fetch begins with it.
-func (w *Worker) fetched(m Moment, e Fetched) {
+func (e Fetched) handle(w *Worker, m Moment) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
@@ -240,19 +240,19 @@ type neededSchema struct {
 }
 
 // advanceSchema asks for the schema that the next record names. No record is read before the answer.
-func (w *Worker) advanceSchema(m Moment, actions []Action) []Action {
+func (w *Worker) advanceSchema(m Moment) {
 	if w.needed == nil || !w.mayRead() || w.busy.schema || !w.retry.schema.ready(m.Now) {
-		return actions
+		return
 	}
 	if w.needed.from == 0 {
 		w.needed.from = m.Now
 	}
-	w.busy.schema, w.needed.asked = true, m.Now
-	return append(actions, FetchSchema{w.needed.id})
+	w.needed.asked = m.Now
+	w.start(&w.busy.schema, FetchSchema{w.needed.id})
 }
 
-// schemaFetched goes on with the record that names the schema. The partition waits while the registry does not answer.
-func (w *Worker) schemaFetched(m Moment, e SchemaFetched) {
+// handle goes on with the record that names the schema. The partition waits while the registry does not answer.
+func (e SchemaFetched) handle(w *Worker, m Moment) {
 	w.busy.schema = false
 	if w.needed == nil || w.needed.id != e.ID {
 		return // the records were forgotten, and will be read again
@@ -331,18 +331,16 @@ func (w *Worker) needs(err error) bool {
 const maxLookups = 1000
 
 // advanceLookups starts the next look-up.
-func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
+func (w *Worker) advanceLookups(m Moment) {
 	if !w.mayFind(m) {
-		return actions
+		return
 	}
 	if w.lookups == nil {
 		w.lookups = w.catalog.Lookups(maxLookups)
 	}
-	if len(w.lookups) == 0 {
-		return actions
+	if len(w.lookups) > 0 {
+		w.start(&w.busy.find, FindBuckets{Lookups: w.lookups})
 	}
-	w.busy.find = true
-	return append(actions, FindBuckets{Lookups: w.lookups})
 }
 
 // mayFind reports whether the next look-up may start. A parked measurement takes more memory once its look-up is answered. So
@@ -355,8 +353,8 @@ func (w *Worker) mayFind(m Moment) bool {
 	return pending == 0 && w.flush == nil || !w.over(m)
 }
 
-// bucketsFound gives the answers to the catalog.
-func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
+// handle gives the answers to the catalog.
+func (e BucketsFound) handle(w *Worker, m Moment) {
 	w.busy.find = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.find, MongoDB, lookingUp, e.Err)

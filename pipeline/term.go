@@ -97,14 +97,14 @@ func (w *Worker) stop(err *record.StopError) {
 }
 
 // leave ends the term in order.
-func (w *Worker) leave(actions []Action) []Action {
+func (w *Worker) leave() {
 	w.past.unreleased = w.claimStands()
 	w.phase, w.term = idle, term{}
-	return append(actions, HandedOver{})
+	w.do(HandedOver{})
 }
 
-// abandon ends the term without a hand-over.
-func (w *Worker) abandon(m Moment) {
+// handle ends the term without a hand-over.
+func (Abandoned) handle(w *Worker, m Moment) {
 	w.tellUnfinished(m.Now)
 	if w.flush != nil && w.flush.unresolved() || w.busy.compact {
 		w.past.unknownUntil = m.Now + w.o.Grace
@@ -175,64 +175,62 @@ func (w *Worker) claimAgain() {
 }
 
 // advanceRestart begins the term anew, if a restart was asked for and nothing is under way.
-func (w *Worker) advanceRestart(m Moment, actions []Action) []Action {
+func (w *Worker) advanceRestart(m Moment) {
 	if w.term.restart == nil || !w.quiet() {
-		return actions
+		return
 	}
 	w.drop()
 	if w.term.revoked {
-		return w.leave(actions)
+		w.leave()
+	} else {
+		w.assign(m, *w.term.restart)
 	}
-	return w.assign(m, *w.term.restart)
 }
 
-// revoke ends the reading; the hand-over follows.
-func (w *Worker) revoke(e Revoked) {
+// handle ends the reading; the hand-over follows.
+func (e Revoked) handle(w *Worker, _ Moment) {
 	w.term.revoked, w.term.shutdown = true, e.Shutdown
 }
 
 // advanceHandOver takes the last steps of a revoked term: the final commit and the release. They begin once everything that was
 // read is stored and all letters are acknowledged.
-func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
+func (w *Worker) advanceHandOver(m Moment) {
 	if !w.term.revoked || !w.drained() || w.compacting(m.Now) || w.busy.claim || !w.retry.claim.ready(m.Now) {
-		return actions
+		return
 	}
 	switch w.term.handing {
 	case notHanding:
 		w.retry.claim.succeed()
 		if w.term.handing = committing; w.committed != w.committable() {
-			return append(actions, CommitNow{})
+			w.do(CommitNow{})
+			return
 		}
 		w.term.handing = releasing
-		return w.advanceHandOver(m, actions)
+		w.advanceHandOver(m)
 	case releasing:
 		if m.Now <= w.past.unknownUntil {
-			return w.handOver(actions) // no release while a write of ours is unknown
-		}
-		if m.Held { // E7
-			w.busy.claim = true
-			return append(actions, SendRelease{})
+			w.handOver() // no release while a write of ours is unknown
+		} else if m.Held { // E7
+			w.start(&w.busy.claim, SendRelease{})
 		}
 	case released:
-		return w.handOver(actions)
+		w.handOver()
 	}
-	return actions
 }
 
 // withdraw ends a term that has not written anything. If its claim is already won, the claim is released.
-func (w *Worker) withdraw(m Moment, actions []Action) []Action {
+func (w *Worker) withdraw(m Moment) {
 	if !w.term.claimed || w.term.handing == released || m.Now <= w.past.unknownUntil {
-		return w.leave(actions)
+		w.leave()
+		return
 	}
 	if w.term.handing == notHanding {
 		w.term.handing = releasing
 		w.retry.claim.succeed()
 	}
-	if !m.Held || !w.retry.claim.ready(m.Now) { // E7
-		return actions
+	if m.Held && w.retry.claim.ready(m.Now) { // E7
+		w.start(&w.busy.claim, SendRelease{})
 	}
-	w.busy.claim = true
-	return append(actions, SendRelease{})
 }
 
 // drained reports whether no work is left. Some measurements stay behind the commit and are read again. They are parked, or
@@ -251,8 +249,8 @@ func (w *Worker) handOverCommitted(e Committed) {
 	}
 }
 
-// released ends the term after the release was answered.
-func (w *Worker) released(m Moment, e Released) {
+// handle ends the term after the release was answered.
+func (e Released) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	switch {
 	case errors.Is(e.Err, claim.ErrOtherOwner):
@@ -266,11 +264,11 @@ func (w *Worker) released(m Moment, e Released) {
 
 // handOver ends the term. The catalog stays in case the next generation brings the partition back and no other process owned it
 // in between. A catalog with measurements that are not stored is dropped.
-func (w *Worker) handOver(actions []Action) []Action {
+func (w *Worker) handOver() {
 	if w.catalog != nil {
 		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.term.foreign {
 			w.drop()
 		}
 	}
-	return w.leave(actions)
+	w.leave()
 }

@@ -22,6 +22,7 @@ type Worker struct {
 	halt     *record.StopError // why the partition stopped. Nothing more is read then.
 	busy     busy
 	retry    retries
+	actions  []Action // of the event being handled
 
 	term term
 	past past
@@ -110,8 +111,8 @@ func (w *Worker) drop() {
 	w.giveUp(DeadLetters, Registry)
 }
 
-// forget drops the state of a partition that belongs to another process now. It is called between terms only.
-func (w *Worker) forget() {
+// handle drops the state of a partition that belongs to another process now. It comes between terms only.
+func (Dropped) handle(w *Worker, _ Moment) {
 	w.drop()
 	w.signs = noSigns
 	w.giveUp(MongoDB, Kafka, DeadLetters, Registry)
@@ -156,90 +157,46 @@ func NewWorker(o Options) *Worker {
 
 // Handle takes an event and returns the actions that follow. See the table in the package's documentation.
 func (w *Worker) Handle(m Moment, e Event) []Action {
-	var actions []Action
-	switch e := e.(type) {
-	case Assigned:
-		actions = w.assign(m, e)
-	case ClaimRead:
-		w.claimRead(m, e)
-	case ClaimWatched:
-		w.claimWatched(m, e)
-	case WaitedNoted:
-		w.waitedNoted(m, e)
-	case LostNoted:
-		w.lostNoted(m, e)
-	case Claimed:
-		w.claimAnswered(m, e)
-	case StoredLoaded:
-		w.storedLoaded(m, e)
-	case Fetched:
-		w.fetched(m, e)
-	case BoundsAsked:
-		w.boundsAsked(m, e)
-	case TopicAsked:
-		w.topicAsked(m, e)
-	case WritesSent:
-		w.writesSent(m, e)
-	case WritesResolved:
-		w.writesResolved(m, e)
-	case PositionsAsked:
-		w.positionsAsked(m, e)
-	case BucketsFound:
-		w.bucketsFound(m, e)
-	case SegmentsRead:
-		w.segmentsRead(m, e)
-	case SegmentsChanged:
-		w.segmentsChanged(m, e)
-	case FrozenRead:
-		w.frozenRead(m, e)
-	case CompactedInserted:
-		w.compactedInserted(m, e)
-	case CompactedDeleted:
-		w.compactedDeleted(m, e)
-	case SegmentsSwept:
-		w.segmentsSwept(m, e)
-	case SchemaFetched:
-		w.schemaFetched(m, e)
-	case RecordRead:
-		w.recordRead(m, e)
-	case LettersProduced:
-		w.lettersProduced(m, e)
-	case Committed:
-		w.commitAnswered(m, e)
-	case Revoked:
-		w.revoke(e)
-	case Released:
-		w.released(m, e)
-	case Abandoned:
-		w.abandon(m)
-	case CompactionAsked:
-		w.askCompaction(m)
-		return nil // the next event starts what follows
-	case CollectionChanged:
-		w.changeCollection(e)
-		return nil // the next event starts what follows
-	case Dropped:
-		w.forget()
+	e.handle(w, m)
+	switch e.(type) {
+	case CompactionAsked, CollectionChanged: // the next event starts what follows
+	default:
+		w.advance(m)
 	}
-	return w.advance(m, actions)
+	actions := w.actions
+	w.actions = nil
+	return actions
+}
+
+// do returns an action to the caller of Handle.
+func (w *Worker) do(a Action) { w.actions = append(w.actions, a) }
+
+// start does an action, and notes that it is under way. The handler of its answer notes the end.
+func (w *Worker) start(busy *bool, a Action) {
+	*busy = true
+	w.do(a)
 }
 
 // advance starts whatever can be started now.
-func (w *Worker) advance(m Moment, actions []Action) []Action {
-	actions = w.advanceRestart(m, actions)
+func (w *Worker) advance(m Moment) {
+	w.advanceRestart(m)
 	switch {
 	case w.phase == idle:
-		return actions
 	case w.phase == running:
-		actions = w.advanceStream(m, w.advanceLoss(m, actions))
-		return w.advanceHandOver(m, actions)
+		w.advanceLoss(m)
+		w.advanceStream(m)
+		w.advanceHandOver(m)
 	case w.term.revoked && w.quiet():
-		return w.withdraw(m, actions)
+		w.withdraw(m)
 	case w.question != askNothing: // the claim waits for the answer
-		return w.advanceQuestions(m, actions)
+		w.advanceQuestions(m)
+	default:
+		w.advanceClaim(m)
 	}
-	return w.advanceClaim(m, actions)
 }
+
+// handle does nothing by itself. A tick starts the next attempt of whatever has failed.
+func (Ticked) handle(*Worker, Moment) {}
 
 // quiet reports whether no action is under way whose answer belongs to the present state.
 func (w *Worker) quiet() bool {

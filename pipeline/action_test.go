@@ -70,7 +70,7 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				test.fail(f, err)
 				x := executor{worker: w, ports: f, budget: NewBudget(1 << 20)}
 				x.open(Open{Source: w.source})
-				x.give(m, x.perform(t.Context(), test.action))
+				x.give(m, test.action.perform(t.Context(), &x))
 				if w.troubles[MongoDB] != nil {
 					t.Errorf("it counts as MongoDB's: %v", w.troubles[MongoDB])
 				}
@@ -100,7 +100,7 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, m := assigned(t)
 			x := executor{worker: w, ports: fakePorts{}, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
-			x.give(m, x.perform(t.Context(), ReadClaim{}))
+			x.give(m, ReadClaim{}.perform(t.Context(), &x))
 			if w.troubles[MongoDB] == nil || w.troubles[Kafka] != nil {
 				t.Errorf("the trouble with MongoDB is %v, with Kafka %v", w.troubles[MongoDB], w.troubles[Kafka])
 			}
