@@ -20,8 +20,8 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	w.Handle(m, Claimed{Err: errDown})
-	failed := testutil.ToFloat64(w.metrics.retries.WithLabelValues("claiming the partition"))
-	if lost := testutil.ToFloat64(w.metrics.claims.WithLabelValues("lost")); failed != 1 || lost != 0 {
+	failed := testutil.ToFloat64(w.metrics.counter(w.metrics.retries, "claiming the partition"))
+	if lost := testutil.ToFloat64(w.metrics.counter(w.metrics.claims, "lost")); failed != 1 || lost != 0 {
 		t.Errorf("counted %g failed attempts and %g lost claims", failed, lost)
 	}
 	m.Now += longestDelay

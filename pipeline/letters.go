@@ -124,7 +124,7 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 // skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. An operator asked to
 // skip such batches (KAFKA_SKIP_CORRUPT).
 func (w *Worker) skipUnreadable(r *record.Record) {
-	w.metrics.unreadable.WithLabelValues().Inc()
+	w.metrics.counter(w.metrics.unreadable).Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
 	if w.o.StopOnBad {
 		return

@@ -15,17 +15,14 @@ import (
 
 // Metrics counts what the workers of a process do, by partition. Status has their present state.
 type Metrics struct {
-	counters
-	series                                                       partitionSeries
-	flushSeconds, flushMeasurements, perWrite, compactionSeconds prometheus.Histogram
-	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
-}
-
-// counters are the counters of all partitions, whose first labels are topic and partition; or those of one partition.
-type counters struct {
+	// The first labels of each counter are topic and partition.
 	records, letters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
 	stored, expirations, abandons, unreadable, measurementsCompacted       *prometheus.CounterVec
 	buckets                                                                []bucketCounter
+
+	series                                                       partitionSeries
+	flushSeconds, flushMeasurements, perWrite, compactionSeconds prometheus.Histogram
+	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
 }
 
 // Totals are counts since the start of the process: stored measurements, measurements recognised as stored before, letters
@@ -40,32 +37,34 @@ func (m *Metrics) Totals() Totals {
 
 // NewMetrics registers the metrics of the pipeline.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	r := registry{reg}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "waterwheel", Name: name, Help: help, Buckets: buckets})
+		reg.MustRegister(h)
+		return h
+	}
 	m := &Metrics{
-		compactionSeconds: r.histogram("compaction_duration_seconds", "Duration of a compaction, from freezing its segments until they have ended.",
+		compactionSeconds: histogram("compaction_duration_seconds", "Duration of a compaction, from freezing its segments until they have ended.",
 			prometheus.ExponentialBuckets(0.01, 2, 14)),
-		flushSeconds: r.histogram("flush_duration_seconds", "Time from the start of a flush until the outcome of all its writes is known.",
+		flushSeconds: histogram("flush_duration_seconds", "Time from the start of a flush until the outcome of all its writes is known.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
-		flushMeasurements: r.histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
-		perWrite:          r.histogram("measurements_per_write", "Measurements added by one write.", prometheus.ExponentialBuckets(1, 2, 11)),
+		flushMeasurements: histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
+		perWrite:          histogram("measurements_per_write", "Measurements added by one write.", prometheus.ExponentialBuckets(1, 2, 11)),
 	}
 	counter := m.series.counter
-	m.counters = counters{
-		records:               counter("records_read_total", "Records read from Kafka."),
-		letters:               counter("letters_total", "Dead letters acknowledged by the dead-letter topic, by reason.", "reason"),
-		skips:                 counter("measurements_skipped_total", "Measurements and events that were skipped, by reason.", "reason"),
-		flushes:               counter("flushes_total", "Flushes, by cause.", "trigger"),
-		writes:                counter("writes_total", "Writes of buckets and segments, by outcome.", "kind", "outcome"),
-		claims:                counter("claims_total", "Claims of partitions, by outcome.", "outcome"),
-		retries:               counter("retries_total", "Attempts that failed and are repeated, by operation.", "operation"),
-		stored:                counter("measurements_stored_total", "Measurements durably stored in MongoDB."),
-		expirations:           counter("records_expired_total", "Records that Kafka's retention deleted before they were read."),
-		unreadable:            counter("unreadable_batches_skipped_total", "Unreadable record batches that were skipped because KAFKA_SKIP_CORRUPT lists them."),
-		compactions:           counter("compactions_total", "Compactions of segments into buckets, by outcome.", "outcome", "reason"),
-		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
-		abandons:              counter("flushes_abandoned_total", "Flushes and compactions abandoned when this consumer's ownership of the partition ended."),
-		buckets:               newBucketCounters(counter),
-	}
+	m.records = counter("records_read_total", "Records read from Kafka.")
+	m.letters = counter("letters_total", "Dead letters acknowledged by the dead-letter topic, by reason.", "reason")
+	m.skips = counter("measurements_skipped_total", "Measurements and events that were skipped, by reason.", "reason")
+	m.flushes = counter("flushes_total", "Flushes, by cause.", "trigger")
+	m.writes = counter("writes_total", "Writes of buckets and segments, by outcome.", "kind", "outcome")
+	m.claims = counter("claims_total", "Claims of partitions, by outcome.", "outcome")
+	m.retries = counter("retries_total", "Attempts that failed and are repeated, by operation.", "operation")
+	m.stored = counter("measurements_stored_total", "Measurements durably stored in MongoDB.")
+	m.expirations = counter("records_expired_total", "Records that Kafka's retention deleted before they were read.")
+	m.unreadable = counter("unreadable_batches_skipped_total", "Unreadable record batches that were skipped because KAFKA_SKIP_CORRUPT lists them.")
+	m.compactions = counter("compactions_total", "Compactions of segments into buckets, by outcome.", "outcome", "reason")
+	m.measurementsCompacted = counter("measurements_compacted_total", "Measurements compacted from segments into buckets.")
+	m.abandons = counter("flushes_abandoned_total", "Flushes and compactions abandoned when this consumer's ownership of the partition ended.")
+	m.buckets = newBucketCounters(counter)
 	reg.MustRegister(&m.series)
 	return m
 }
@@ -73,74 +72,60 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // partitionMetrics are the metrics that one worker counts in.
 type partitionMetrics struct {
 	*Metrics
-	counters // of the partition
+	topic, number string // of the partition
 }
 
 // of returns the metrics of a partition.
 func (m *Metrics) of(p record.Partition) *partitionMetrics {
-	labels := labelsOf(p)
-	one := func(all *prometheus.CounterVec) *prometheus.CounterVec { return all.MustCurryWith(labels) }
-	c := &m.counters
-	of := &partitionMetrics{m, counters{
-		records: one(c.records), letters: one(c.letters), skips: one(c.skips), flushes: one(c.flushes), writes: one(c.writes),
-		claims: one(c.claims), retries: one(c.retries), stored: one(c.stored), expirations: one(c.expirations),
-		unreadable: one(c.unreadable), compactions: one(c.compactions), measurementsCompacted: one(c.measurementsCompacted), abandons: one(c.abandons),
-	}}
-	for _, b := range c.buckets {
-		of.buckets = append(of.buckets, bucketCounter{one(b.vec), b.values, b.of})
-	}
-	return of
+	return &partitionMetrics{m, p.Topic, strconv.Itoa(int(p.Number))}
+}
+
+// counter returns a counter of the partition. The values are those of the other labels.
+func (m *partitionMetrics) counter(of *prometheus.CounterVec, values ...string) prometheus.Counter {
+	return of.WithLabelValues(append([]string{m.topic, m.number}, values...)...)
 }
 
 // Assigned makes the counters of a partition begin at zero, unless they still exist.
 func (m *Metrics) Assigned(p record.Partition) {
 	m.series.keep(p)
 	of := m.of(p)
-	for _, vec := range []*prometheus.CounterVec{of.records, of.stored, of.expirations, of.unreadable, of.measurementsCompacted, of.abandons} {
-		vec.WithLabelValues()
+	for _, vec := range []*prometheus.CounterVec{m.records, m.stored, m.expirations, m.unreadable, m.measurementsCompacted, m.abandons} {
+		of.counter(vec)
 	}
 	for _, reason := range measurement.Reasons() {
-		of.letters.WithLabelValues(string(reason))
+		of.counter(m.letters, string(reason))
 	}
-	zero(of.skips, replayed, "tombstone", eventSkip)
-	zero(of.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
-	of.compactions.WithLabelValues("finished", "")
+	of.zero(m.skips, replayed, "tombstone", eventSkip)
+	of.zero(m.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
+	of.counter(m.compactions, "finished", "")
 	for _, reason := range []string{becauseUnknown, becauseLate, becauseRefused, becauseDamaged, becauseFound} {
-		of.compactions.WithLabelValues("rolled_back", reason)
+		of.counter(m.compactions, "rolled_back", reason)
 	}
-	zero(of.claims, "cold", "warm", "lost", "refused")
+	of.zero(m.claims, "cold", "warm", "lost", "refused")
 	for d := range doings {
-		of.retries.WithLabelValues(d.String())
+		of.counter(m.retries, d.String())
 	}
 	for _, kind := range []string{"insert", "update", "segment"} {
 		for _, outcome := range []string{"applied", "reconciled", "conflict", "retried", "refused"} {
-			of.writes.WithLabelValues(kind, outcome)
+			of.counter(m.writes, kind, outcome)
 		}
 	}
-	for _, b := range of.buckets {
-		b.vec.WithLabelValues(b.values...)
+	for _, b := range m.buckets {
+		of.counter(b.vec, b.values...)
+	}
+}
+
+// zero makes counters with one more label begin at zero.
+func (m *partitionMetrics) zero(vec *prometheus.CounterVec, values ...string) {
+	for _, v := range values {
+		m.counter(vec, v)
 	}
 }
 
 // revoked removes the series of a partition after a while.
 func (m *Metrics) revoked(p record.Partition) { m.series.leave(p) }
 
-func zero(vec *prometheus.CounterVec, values ...string) {
-	for _, v := range values {
-		vec.WithLabelValues(v)
-	}
-}
-
-// registry makes and registers histograms under the program's prefix.
-type registry struct{ prometheus.Registerer }
-
-func (r registry) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "waterwheel", Name: name, Help: help, Buckets: buckets})
-	r.MustRegister(h)
-	return h
-}
-
-func (m *partitionMetrics) read(records int) { m.records.WithLabelValues().Add(float64(records)) }
+func (m *partitionMetrics) read(records int) { m.counter(m.records).Add(float64(records)) }
 
 // replayed is the reason to skip a measurement that is stored already.
 const replayed = "replayed"
@@ -149,28 +134,28 @@ const replayed = "replayed"
 const eventSkip = "event_skip"
 
 func (m *partitionMetrics) skipped(reason string) {
-	m.skips.WithLabelValues(reason).Inc()
+	m.counter(m.skips, reason).Inc()
 	if reason == replayed {
 		m.totals.recognised.Add(1)
 	}
 }
 
 func (m *partitionMetrics) letter(reason string) {
-	m.letters.WithLabelValues(reason).Inc()
+	m.counter(m.letters, reason).Inc()
 	m.totals.letters.Add(1)
 }
 
-func (m *partitionMetrics) claim(outcome string) { m.claims.WithLabelValues(outcome).Inc() }
+func (m *partitionMetrics) claim(outcome string) { m.counter(m.claims, outcome).Inc() }
 
 // expired counts records that retention deleted before they were read.
 func (m *partitionMetrics) expired(records int64) {
-	m.expirations.WithLabelValues().Add(float64(records))
+	m.counter(m.expirations).Add(float64(records))
 }
 
-func (m *partitionMetrics) failed(trying doing) { m.retries.WithLabelValues(trying.String()).Inc() }
+func (m *partitionMetrics) failed(trying doing) { m.counter(m.retries, trying.String()).Inc() }
 
 func (m *partitionMetrics) flushCut(trigger string, f *bucketer.Flush) {
-	m.flushes.WithLabelValues(trigger).Inc()
+	m.counter(m.flushes, trigger).Inc()
 	m.flushMeasurements.Observe(float64(f.Measurements))
 }
 
@@ -185,9 +170,9 @@ func (m *partitionMetrics) write(w *bucketer.Write, result bucketer.Result, reso
 	case resolved:
 		outcome = "reconciled"
 	}
-	m.writes.WithLabelValues(kind(w), outcome).Inc()
+	m.counter(m.writes, kind(w), outcome).Inc()
 	if result <= bucketer.AppliedForget {
-		m.stored.WithLabelValues().Add(float64(w.Added))
+		m.counter(m.stored).Add(float64(w.Added))
 		m.totals.stored.Add(int64(w.Added))
 		if w.Added > 0 {
 			m.totals.writes.Add(1)
@@ -197,18 +182,18 @@ func (m *partitionMetrics) write(w *bucketer.Write, result bucketer.Result, reso
 }
 
 func (m *partitionMetrics) retried(w *bucketer.Write) {
-	m.writes.WithLabelValues(kind(w), "retried").Inc()
+	m.counter(m.writes, kind(w), "retried").Inc()
 }
 
 // rolledBack counts a compaction that was rolled back.
 func (m *partitionMetrics) rolledBack(reason string) {
-	m.compactions.WithLabelValues("rolled_back", reason).Inc()
+	m.counter(m.compactions, "rolled_back", reason).Inc()
 }
 
 // compacted counts a finished compaction.
 func (m *partitionMetrics) compacted(measurements int, took Instant) {
-	m.compactions.WithLabelValues("finished", "").Inc()
-	m.measurementsCompacted.WithLabelValues().Add(float64(measurements))
+	m.counter(m.compactions, "finished", "").Inc()
+	m.counter(m.measurementsCompacted).Add(float64(measurements))
 	m.compactionSeconds.Observe(took.Seconds())
 }
 
@@ -287,7 +272,7 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 func (m *partitionMetrics) countBuckets(before, now *bucketer.Stats) {
 	for _, c := range m.buckets {
 		if grown := c.of(now) - c.of(before); grown > 0 {
-			c.vec.WithLabelValues(c.values...).Add(float64(grown))
+			m.counter(c.vec, c.values...).Add(float64(grown))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestNullRootIsSkippedAsATombstone(t *testing.T) {
 		{Offset: 2, Timestamp: 1_700_000_000_000, Value: []byte(`{"after":null,"op":"d"}`)},
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: 3, End: 3}})
-	if got := testutil.ToFloat64(w.metrics.skips.WithLabelValues("tombstone")); got != 3 {
+	if got := testutil.ToFloat64(w.metrics.counter(w.metrics.skips, "tombstone")); got != 3 {
 		t.Errorf("%v tombstones", got)
 	}
 	if done := w.ledger.next; done != 3 {
@@ -51,10 +51,10 @@ func TestSkippedEventsAreCounted(t *testing.T) {
 		{Offset: 3, Timestamp: 1_700_000_000_000},
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: 4, End: 4}})
-	if got := testutil.ToFloat64(w.metrics.skips.WithLabelValues("event_skip")); got != 4 {
+	if got := testutil.ToFloat64(w.metrics.counter(w.metrics.skips, "event_skip")); got != 4 {
 		t.Errorf("%v events are skipped, want 4", got)
 	}
-	if got := testutil.ToFloat64(w.metrics.skips.WithLabelValues("tombstone")); got != 1 {
+	if got := testutil.ToFloat64(w.metrics.counter(w.metrics.skips, "tombstone")); got != 1 {
 		t.Errorf("%v tombstones", got)
 	}
 	if n := len(w.letters.waiting); n != 0 || w.ledger.next != 4 {

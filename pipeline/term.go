@@ -108,7 +108,7 @@ func (Abandoned) handle(w *Worker, m Moment) {
 	w.tellUnfinished(m.Now)
 	if w.flush != nil && w.flush.unresolved() || w.busy.compact {
 		w.past.unknownUntil = m.Now + w.o.Grace
-		w.metrics.abandons.WithLabelValues().Inc()
+		w.metrics.counter(w.metrics.abandons).Inc()
 	}
 	if w.flush != nil || len(w.lookups) > 0 || w.term.restart != nil {
 		w.drop() // The cut writes and look-ups were never sent, or the state cannot be trusted: the records are read again.
