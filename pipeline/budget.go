@@ -154,13 +154,18 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, used: map[*Worker]usage{}}
 }
 
-// Use sets the memory of a partition after it has followed its last target.
-func (b *Budget) Use(w *Worker, bytes int64) {
+// change changes the memory of a partition. Afterwards there may be room for waiting reservations.
+func (b *Budget) change(w *Worker, change func(u *usage)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u := b.used[w]
-	u.held, u.firm = bytes, u.target > 0 && bytes > u.target
+	change(&u)
 	b.set(w, u)
+}
+
+// Use sets the memory of a partition after it has followed its last target.
+func (b *Budget) Use(w *Worker, bytes int64) {
+	b.change(w, func(u *usage) { u.held, u.firm = bytes, u.target > 0 && bytes > u.target })
 }
 
 // Report sets the memory of a partition. It returns the partition's target, and whether the limit is exceeded. A target of zero
@@ -179,22 +184,10 @@ func (b *Budget) Report(w *Worker, bytes int64) (target int64, full bool) {
 }
 
 // Fetched sets the bytes that a fetch has brought for a partition. It is called with zero once the worker has taken them.
-func (b *Budget) Fetched(w *Worker, bytes int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u := b.used[w]
-	u.fetched = bytes
-	b.set(w, u)
-}
+func (b *Budget) Fetched(w *Worker, bytes int64) { b.change(w, func(u *usage) { u.fetched = bytes }) }
 
 // Found sets the bytes that a look-up has brought for a partition. It is called with zero once the worker has taken them.
-func (b *Budget) Found(w *Worker, bytes int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u := b.used[w]
-	u.found = bytes
-	b.set(w, u)
-}
+func (b *Budget) Found(w *Worker, bytes int64) { b.change(w, func(u *usage) { u.found = bytes }) }
 
 // Share is how many bytes one fetch of a partition should bring at most. All partitions together get a quarter of the limit.
 func (b *Budget) Share() int64 {
@@ -225,14 +218,12 @@ func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) 
 // Release sets the bytes that are left of a fetch after the worker has taken a piece, and gives the room for that piece back.
 // Use has already reported the memory that the piece has become.
 func (b *Budget) Release(w *Worker, left int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u := b.used[w]
-	if u.room > 0 {
-		b.granted--
-	}
-	u.fetched, u.room = left, 0
-	b.set(w, u)
+	b.change(w, func(u *usage) {
+		if u.room > 0 {
+			b.granted--
+		}
+		u.fetched, u.room = left, 0
+	})
 }
 
 // grant gives room to the reservations that have waited longest, as long as there is room. Without room it grants one small
@@ -258,15 +249,11 @@ func (b *Budget) grant() {
 
 // Leave takes a partition out of the sum.
 func (b *Budget) Leave(w *Worker) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.used[w].room > 0 {
-		b.granted--
-	}
-	b.set(w, usage{})
+	b.Release(w, 0)
+	b.change(w, func(u *usage) { *u = usage{} })
 }
 
-// set changes the memory of a partition. Afterwards there may be room for waiting reservations.
+// set sets the memory of a partition, and gives room that has become free to reservations.
 func (b *Budget) set(w *Worker, now usage) {
 	b.add(w, now)
 	b.grant()

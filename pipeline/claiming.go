@@ -350,7 +350,7 @@ const noteInterval = 2 * time.Second
 // such a moment once a later commit of ours is known to be accepted (Moment.Renewed). Then no other member has been assigned
 // the partition since we were, so the claim is older than our generation. A proven moment stays valid, whoever owns the
 // partition later. It may be passed on as the time that has passed since. Thus clocks of two machines are not compared, and a
-// clock that stood still only makes that time shorter. Versions that do not know the note wait in full.
+// clock that stood still only makes that time shorter.
 //
 // A process that starts again on the same machine under its static id waits as well. A file lock could prove that the former
 // process is dead, so that its lease does not matter. But the wait also covers commands that the former process gave to the

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,9 +85,7 @@ type ledger struct {
 func (l *ledger) open(offset int64) { l.letters = append(l.letters, offset) }
 
 // acknowledge closes the n oldest letters.
-func (l *ledger) acknowledge(n int) {
-	l.letters = append(l.letters[:0], l.letters[n:]...)
-}
+func (l *ledger) acknowledge(n int) { l.letters = slices.Delete(l.letters, 0, n) }
 
 // committable is the offset that may be committed, given the smallest offset that is pending elsewhere.
 func (l *ledger) committable(oldest int64, pending bool) int64 {

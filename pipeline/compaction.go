@@ -173,7 +173,7 @@ func (w *Worker) nextStep(m Moment, c *compaction) Action {
 			return InsertCompacted{c.acting}
 		}
 		c.step, c.rest, c.read = ending, c.Segments, nil
-		return ChangeSegments{&c.Compaction, claim.End, c.nextPart(w.pace.bound)}
+		fallthrough
 	case ending:
 		return ChangeSegments{&c.Compaction, claim.End, c.nextPart(w.pace.bound)}
 	case deleting:

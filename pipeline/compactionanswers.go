@@ -22,15 +22,13 @@ func (w *Worker) compactionAnswered() *segments {
 func (e SegmentsChanged) handle(w *Worker, m Moment) {
 	s := w.compactionAnswered()
 	c := s.compaction
-	given, answered := int64(c.part)*writeWeight, int64(c.part)*writeWeight
+	weight := int64(c.part) * writeWeight
 	if e.Err != nil {
-		answered = 0
-	}
-	w.pace.took(m.Now-s.since, given, answered)
-	if e.Err != nil {
+		w.pace.took(m.Now-s.since, weight, 0)
 		w.doubt(m, e.Err)
 		return
 	}
+	w.pace.took(m.Now-s.since, weight, weight)
 	w.succeeded(&s.retry, MongoDB)
 	if c.rest = c.rest[c.part:]; len(c.rest) > 0 {
 		return

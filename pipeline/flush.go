@@ -323,12 +323,8 @@ func (f *flush) unresolved() bool {
 
 // isOpen reports whether a write to this document is not done yet.
 func (f *flush) isOpen(id bson.ObjectID) bool {
-	for i, w := range f.cut.Writes {
-		if w.ID == id {
-			return f.attempts[i].step != done
-		}
-	}
-	return false
+	i := slices.IndexFunc(f.cut.Writes, func(w *bucketer.Write) bool { return w.ID == id })
+	return i >= 0 && f.attempts[i].step != done
 }
 
 // unconfirmed counts the writes that were sent and whose outcome is not known.

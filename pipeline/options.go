@@ -14,6 +14,8 @@ import (
 
 // The defaults of Options.
 const (
+	// DefaultSchemaUnknownWait is longer than the servers of a registry take to learn of a new schema.
+	DefaultSchemaUnknownWait = 30 * time.Second
 	// DefaultWindow takes 32 MiB at one bit per offset, in the worst case.
 	DefaultWindow = 1 << 28
 	// DefaultPortion is about ten milliseconds of work.

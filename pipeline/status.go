@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -271,11 +272,8 @@ func (a *ages) read(offset, timestamp int64) {
 
 // thin forgets every second mark.
 func (a *ages) thin() {
-	kept := a.marks[:0]
-	for i := 0; i < len(a.marks); i += 2 {
-		kept = append(kept, a.marks[i])
-	}
-	a.marks = kept
+	n := 0
+	a.marks = slices.DeleteFunc(a.marks, func(mark) bool { n++; return n%2 == 0 })
 }
 
 // durable notes that all records before an offset are durable.
@@ -296,9 +294,5 @@ func (a *ages) of(offset int64) int64 {
 
 // last is the index of the last mark at or before an offset. Zero also means that there is none.
 func (a *ages) last(offset int64) int {
-	i := 0
-	for i+1 < len(a.marks) && a.marks[i+1].offset <= offset {
-		i++
-	}
-	return i
+	return max(0, sort.Search(len(a.marks), func(i int) bool { return a.marks[i].offset > offset })-1)
 }

@@ -165,10 +165,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if err == nil || w.term.restart != nil {
 		return
 	}
-	bad := measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error()}
-	if reason, ok := errors.AsType[*measurement.DecodeError](err); ok {
-		bad = *reason
-	}
+	bad := *asDecodeError(err)
 	bad.Part = record.WholeRecord
 	if element, ok := w.o.Decoder.Element(*r, measured.Position.Part); ok {
 		bad.Part, bad.Value = measured.Position.Part, element
@@ -222,8 +219,6 @@ func (l *lag) took(now Instant, b *record.Batch, next int64, interval time.Durat
 }
 
 const (
-	// DefaultSchemaUnknownWait is how long a registry is asked for a schema that it says it does not have.
-	DefaultSchemaUnknownWait = 30 * time.Second
 	// badSchemaFor is how long an answer that makes letters is remembered.
 	badSchemaFor = 10 * time.Minute
 	// mostBadSchemas bounds the remembered answers.

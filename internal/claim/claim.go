@@ -63,7 +63,7 @@ type Document struct {
 	Released bool
 	Start    int64
 	Wait     time.Duration
-	// Lease is the lease of the claim. Zero means unknown, as in a claim of a former version.
+	// Lease is the lease of the claim. Zero means unknown.
 	Lease time.Duration
 	// Waited is how long the claim's generation has been over, as earlier members found out. Zero means unknown.
 	Waited time.Duration
