@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -222,8 +223,13 @@ func (f *finder) isEmpty() bool {
 
 // appendRest appends the members that were not found, in their order.
 func (f *finder) appendRest(dst []byte) []byte {
+	for at, e := range f.members {
+		if !f.spread.found[at] {
+			dst = rawbson.AppendElement(dst, e.Kind, e.Name, e.Value)
+		}
+	}
 	if f.members != nil {
-		return f.appendLeft(dst)
+		return dst
 	}
 	found := f.found
 	for rest := f.rest; len(rest) > 0; found >>= 1 {
@@ -265,35 +271,15 @@ func spreadOut(elements []byte, found uint64) spread {
 }
 
 func (s *spread) find(name []byte) (rawbson.Element, bool) {
-	at, ok := s.locate(name)
+	at, ok := s.index[string(name)]
+	if s.index == nil {
+		at = slices.IndexFunc(s.members, func(e rawbson.Element) bool { return bytes.Equal(e.Name, name) })
+		ok = at >= 0
+	}
 	if !ok || s.found[at] {
 		return rawbson.Element{}, false
 	}
 	s.found[at] = true
 	s.left--
 	return s.members[at], true
-}
-
-// locate returns the index of the first member with a name.
-func (s *spread) locate(name []byte) (int, bool) {
-	if s.index != nil {
-		at, ok := s.index[string(name)]
-		return at, ok
-	}
-	for at := range s.members {
-		if bytes.Equal(s.members[at].Name, name) {
-			return at, true
-		}
-	}
-	return 0, false
-}
-
-// appendLeft appends the members that were not found, in their order.
-func (s *spread) appendLeft(dst []byte) []byte {
-	for at, e := range s.members {
-		if !s.found[at] {
-			dst = rawbson.AppendElement(dst, e.Kind, e.Name, e.Value)
-		}
-	}
-	return dst
 }

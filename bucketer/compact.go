@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/timeseries"
@@ -31,8 +32,7 @@ func (c *Compaction) attempt() int32 {
 func (c *Compaction) append(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldCompaction)
 	dst = appendDateNamed(dst, timeseries.FieldVisibleFrom, c.VisibleFrom)
-	dst = rawbson.AppendHeader(dst, bson.TypeBinary, timeseries.FieldCompactionID)
-	dst = append(append(dst, byte(len(c.ID)), 0, 0, 0, uuidSubtype), c.ID[:]...)
+	dst = bsoncore.AppendBinaryElement(dst, timeseries.FieldCompactionID, uuidSubtype, c.ID[:])
 	return rawbson.EndDocument(dst, start)
 }
 

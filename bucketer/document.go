@@ -265,64 +265,52 @@ type form struct {
 
 func newForms(timeField string, source timeseries.Source) forms {
 	var f forms
-	f.buildHead(timeField)
-	f.buildSource(source)
-	f.buildEnds()
-	f.buildFilter(timeField)
+	f.head.bytes = []byte{0, 0, 0, 0}
+	f.head.gap(0, bson.TypeObjectID, timeseries.FieldID, 12)
+	f.control = f.head.startDocument(bson.TypeEmbeddedDocument, timeseries.FieldControl)
+	f.head.bytes = appendInt32Named(f.head.bytes, timeseries.FieldVersion, timeseries.Version)
+	f.min = f.head.startDocument(bson.TypeEmbeddedDocument, timeseries.FieldMin)
+	f.head.gap(1, bson.TypeDateTime, timeField, 8)
+
+	f.sourceStart = f.source.startDocument(bson.TypeEmbeddedDocument, timeseries.FieldSource)
+	f.source.bytes = bsoncore.AppendStringElement(f.source.bytes, timeseries.FieldTopic, source.Topic)
+	f.source.bytes = appendInt32Named(f.source.bytes, timeseries.FieldPartition, source.Partition)
+	f.source.bytes = bsoncore.AppendBinaryElement(f.source.bytes, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
+	f.source.gap(0, bson.TypeInt64, timeseries.FieldFirst, 8)
+	f.source.gap(1, bson.TypeInt64, timeseries.FieldLast, 8)
+	f.offsets = f.source.startDocument(bson.TypeArray, timeseries.FieldOffsets)
+	f.source.bytes = bsoncore.AppendBinaryElement(f.source.bytes, "0", 0, nil)
+	f.binary = len(f.source.bytes) - 5
+
+	lowest := f.ends.startDocument(bson.TypeEmbeddedDocument, "$min")
+	f.ends.gap(0, bson.TypeInt64, timeseries.PathFirst, 8)
+	f.ends.bytes = rawbson.EndDocument(f.ends.bytes, lowest)
+	highest := f.ends.startDocument(bson.TypeEmbeddedDocument, "$max")
+	f.ends.gap(1, bson.TypeInt64, timeseries.PathLast, 8)
+	f.ends.bytes = rawbson.EndDocument(f.ends.bytes, highest)
+
+	f.series.bytes = []byte{0, 0, 0, 0}
+	f.series.gap(0, bson.TypeObjectID, timeseries.FieldID, 12)
+	f.meta = f.series.startDocument(bson.TypeEmbeddedDocument, timeseries.FieldMeta)
+
+	f.state.gap(0, bson.TypeDateTime, timeseries.MinPath(timeField), 8)
+	f.state.gap(1, bson.TypeInt32, timeseries.PathCount, 4)
+	closed := f.state.startDocument(bson.TypeEmbeddedDocument, timeseries.PathClosed)
+	f.state.bytes = rawbson.EndDocument(bsoncore.AppendBooleanElement(f.state.bytes, "$ne", true), closed)
 	return f
 }
 
-func (f *forms) buildHead(timeField string) {
-	dst := rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
-	f.head.gaps[0] = len(dst)
-	dst = append(dst, make([]byte, 12)...)
-	dst, f.control = startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldControl)
-	dst = appendInt32Named(dst, timeseries.FieldVersion, timeseries.Version)
-	dst, f.min = startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMin)
-	dst = appendDateNamed(dst, timeField, 0)
-	f.head.gaps[1] = len(dst) - 8
-	f.head.bytes = dst
+// gap appends an element whose value, of a fixed size, is a gap.
+func (f *form) gap(n int, kind bson.Type, name string, size int) {
+	f.bytes = rawbson.AppendHeader(f.bytes, kind, name)
+	f.gaps[n] = len(f.bytes)
+	f.bytes = append(f.bytes, make([]byte, size)...)
 }
 
-func (f *forms) buildSource(source timeseries.Source) {
-	dst, start := startDocument(nil, bson.TypeEmbeddedDocument, timeseries.FieldSource)
-	f.sourceStart = start
-	dst = bsoncore.AppendStringElement(dst, timeseries.FieldTopic, source.Topic)
-	dst = appendInt32Named(dst, timeseries.FieldPartition, source.Partition)
-	dst = bsoncore.AppendBinaryElement(dst, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
-	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldFirst), 0)
-	f.source.gaps[0] = len(dst) - 8
-	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldLast), 0)
-	f.source.gaps[1] = len(dst) - 8
-	dst, f.offsets = startDocument(dst, bson.TypeArray, timeseries.FieldOffsets)
-	dst = bsoncore.AppendBinaryElement(dst, "0", 0, nil)
-	f.binary = len(dst) - 5
-	f.source.bytes = dst
-}
-
-func (f *forms) buildEnds() {
-	dst, lowest := startDocument(nil, bson.TypeEmbeddedDocument, "$min")
-	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.PathFirst), 0)
-	f.ends.gaps[0] = len(dst) - 8
-	dst = rawbson.EndDocument(dst, lowest)
-	dst, highest := startDocument(dst, bson.TypeEmbeddedDocument, "$max")
-	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.PathLast), 0)
-	f.ends.gaps[1] = len(dst) - 8
-	f.ends.bytes = rawbson.EndDocument(dst, highest)
-}
-
-func (f *forms) buildFilter(timeField string) {
-	dst := rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
-	f.series.gaps[0] = len(dst)
-	dst = append(dst, make([]byte, 12)...)
-	f.series.bytes, f.meta = startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMeta)
-
-	dst = appendDateNamed(nil, timeseries.MinPath(timeField), 0)
-	f.state.gaps[0] = len(dst) - 8
-	dst = appendInt32Named(dst, timeseries.PathCount, 0)
-	f.state.gaps[1] = len(dst) - 4
-	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
-	f.state.bytes = rawbson.EndDocument(bsoncore.AppendBooleanElement(dst, "$ne", true), closed)
+// startDocument appends the start of an object or array, and returns where that is.
+func (f *form) startDocument(kind bson.Type, name string) (start int) {
+	f.bytes, start = startDocument(f.bytes, kind, name)
+	return start
 }
 
 // appendRange appends a form whose two gaps are the first and the last offset.

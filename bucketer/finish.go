@@ -27,14 +27,14 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	for i := range outcomes {
 		switch r := outcomes[i].Result; {
 		case r == Applied || r == AppliedForget:
+		case r != Conflicted && r != Refused:
+			panic("bucketer: E4: a write is finished whose outcome is " + r.String())
 		case f.Writes[i].Segment:
 			c.unstage(&done.sent[i], &outcomes[i])
 		case r == Conflicted:
 			c.conflicted(&done.sent[i], &outcomes[i], now)
-		case r == Refused:
-			rejected = c.refused(f.Writes[i], &done.sent[i], &outcomes[i], rejected)
 		default:
-			panic("bucketer: E4: a write is finished whose outcome is " + r.String())
+			rejected = c.refused(f.Writes[i], &done.sent[i], &outcomes[i], rejected)
 		}
 	}
 	return rejected

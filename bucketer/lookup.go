@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"container/heap"
 	"math"
 	"slices"
 	"sort"
@@ -183,8 +184,8 @@ func (p parkedSince) holds() bool {
 // parking knows all series that wait for a look-up.
 type parking struct {
 	series int
-	queue  []*series     // series whose look-ups were not handed out yet, in the order of asking
-	heap   []parkedSince // a binary heap by offset, with some outdated entries
+	queue  []*series  // series whose look-ups were not handed out yet, in the order of asking
+	heap   parkedHeap // with some outdated entries
 }
 
 // bytes is the memory of the parking without the measurements.
@@ -279,25 +280,10 @@ func (p *parking) take(max int) []*series {
 // note remembers the smallest offset of a parked series.
 func (p *parking) note(s *series) {
 	if len(p.heap) > 2*p.series+64 {
-		p.rebuild()
+		p.heap = slices.DeleteFunc(p.heap, func(entry parkedSince) bool { return !entry.holds() })
+		heap.Init(&p.heap)
 	}
-	p.heap = append(p.heap, parkedSince{offset: s.more.wanted.oldest, series: s, wanted: s.more.wanted})
-	p.up(len(p.heap) - 1)
-}
-
-// rebuild drops outdated entries.
-func (p *parking) rebuild() {
-	kept := p.heap[:0]
-	for _, entry := range p.heap {
-		if entry.holds() {
-			kept = append(kept, entry)
-		}
-	}
-	clear(p.heap[len(kept):])
-	p.heap = kept
-	for at := len(kept)/2 - 1; at >= 0; at-- {
-		p.down(at)
-	}
+	heap.Push(&p.heap, parkedSince{offset: s.more.wanted.oldest, series: s, wanted: s.more.wanted})
 }
 
 // oldest is the smallest offset of all parked measurements.
@@ -306,37 +292,24 @@ func (p *parking) oldest() (int64, bool) {
 		if p.heap[0].holds() {
 			return p.heap[0].offset, true
 		}
-		last := len(p.heap) - 1
-		p.heap[0], p.heap[last] = p.heap[last], parkedSince{}
-		p.heap = p.heap[:last]
-		p.down(0)
+		heap.Pop(&p.heap)
 	}
 	return 0, false
 }
 
-func (p *parking) up(at int) {
-	for at > 0 {
-		parent := (at - 1) / 2
-		if p.heap[parent].offset <= p.heap[at].offset {
-			return
-		}
-		p.heap[parent], p.heap[at] = p.heap[at], p.heap[parent]
-		at = parent
-	}
-}
+// parkedHeap has the smallest offset first. It implements heap.Interface.
+type parkedHeap []parkedSince
 
-func (p *parking) down(at int) {
-	for {
-		least := at
-		for child := 2*at + 1; child <= 2*at+2 && child < len(p.heap); child++ {
-			if p.heap[child].offset < p.heap[least].offset {
-				least = child
-			}
-		}
-		if least == at {
-			return
-		}
-		p.heap[at], p.heap[least] = p.heap[least], p.heap[at]
-		at = least
-	}
+func (h parkedHeap) Len() int           { return len(h) }
+func (h parkedHeap) Less(i, j int) bool { return h[i].offset < h[j].offset }
+func (h parkedHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *parkedHeap) Push(x any)        { *h = append(*h, x.(parkedSince)) }
+
+// Pop takes the last entry out.
+func (h *parkedHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = parkedSince{}
+	*h = (*h)[:last]
+	return x
 }

@@ -164,21 +164,11 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 
 // clearSeries drops the buckets of a series, except those in flight, and returns the measurements that waited for them.
 func (c *Catalog) clearSeries(s *series) []rows {
-	known := slices.Collect(s.opened)
-	if x := s.more; x != nil {
-		for _, chunk := range x.rolled.chunks {
-			for _, b := range chunk {
-				if !b.is(isGone) {
-					known = append(known, b)
-				}
-			}
-		}
-		if x.wanted != nil {
-			x.wanted.stale = x.wanted.stale || x.wanted.handed
-		}
+	if s.isParked() {
+		s.more.wanted.stale = s.more.wanted.stale || s.more.wanted.handed
 	}
 	var taken []rows
-	for _, b := range known {
+	for _, b := range slices.Collect(s.buckets) {
 		c.stats.BucketsCleared++
 		if waiting := c.clearBucket(b); waiting.n > 0 {
 			taken = append(taken, waiting)

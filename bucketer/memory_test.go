@@ -12,8 +12,8 @@ import (
 
 var memorySeries = flag.Int("series", 50_000, "open buckets of TestMemory")
 
-// heap returns the number of reachable bytes.
-func heap() int64 {
+// reachable returns the number of reachable bytes.
+func reachable() int64 {
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
@@ -27,7 +27,7 @@ func TestMemory(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true
 	n := newNumeric(*memorySeries)
-	before := heap()
+	before := reachable()
 	c := New(o)
 	for range *memorySeries {
 		n.insert(t, c, 1)
@@ -40,7 +40,7 @@ func TestMemory(t *testing.T) {
 	flushAll(c)
 	c.buffers.trim()
 	c.bounds.trim()
-	checkMemory(t, c, heap()-before, "open bucket", 700)
+	checkMemory(t, c, reachable()-before, "open bucket", 700)
 	for c.idle.oldest != nil {
 		c.expireBucket(c.idle.oldest)
 	}
@@ -49,7 +49,7 @@ func TestMemory(t *testing.T) {
 	if c.archive.live != *memorySeries {
 		t.Errorf("%d buckets are archived, want %d", c.archive.live, *memorySeries)
 	}
-	checkMemory(t, c, heap()-before, "archived bucket", 150)
+	checkMemory(t, c, reachable()-before, "archived bucket", 150)
 	runtime.KeepAlive(n)
 }
 

@@ -134,14 +134,10 @@ func (c *Catalog) replace(b *bucket, r row) {
 	id := b.id
 	c.rollOver(b, leave, byDeltaCost)
 	c.extra(s).excluded = append(s.more.excluded, id)
-	opened := false
-	for waiting := range taken.all {
-		if opened {
-			c.put(s, waiting)
-			continue
-		}
-		c.openBucket(s, waiting, openedByRollover)
-		opened = true
+	first, others := readRow(taken.buf)
+	c.openBucket(s, first, openedByRollover)
+	for waiting := range (rows{buf: others}).all {
+		c.put(s, waiting)
 	}
 	c.put(s, r)
 	c.buffers.release(taken.buf)

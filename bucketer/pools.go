@@ -88,15 +88,23 @@ type spare struct {
 
 func blockClass(size int) int { return bits.Len(uint(size)) - bits.Len(minBlock) }
 
+// pop takes the last of the unused pieces of memory. False means that there is none.
+func pop[T any](unused *[][]T) (piece []T, ok bool) {
+	last := len(*unused) - 1
+	if last < 0 {
+		return nil, false
+	}
+	piece, (*unused)[last] = (*unused)[last], nil
+	*unused = (*unused)[:last]
+	return piece, true
+}
+
 // takeList hands out an empty list of writes.
 func (s *spare) takeList(need int) []Write {
-	last := len(s.lists) - 1
-	if last < 0 {
+	list, ok := pop(&s.lists)
+	if !ok {
 		return make([]Write, 0, max(1, min(need, listWrites)))
 	}
-	list := s.lists[last]
-	s.lists[last] = nil
-	s.lists = s.lists[:last]
 	s.total -= listWrites * writeBytes
 	return list
 }
@@ -104,10 +112,7 @@ func (s *spare) takeList(need int) []Write {
 // takeBlock hands out an empty block of at least this size, a power of two.
 func (s *spare) takeBlock(size int) []byte {
 	for class := blockClass(size); class < len(s.blocks); class++ {
-		if last := len(s.blocks[class]) - 1; last >= 0 {
-			block := s.blocks[class][last]
-			s.blocks[class][last] = nil
-			s.blocks[class] = s.blocks[class][:last]
+		if block, ok := pop(&s.blocks[class]); ok {
 			s.total -= int64(cap(block))
 			return block
 		}
@@ -167,14 +172,10 @@ func (p *boundsPool) take(n int) []byte {
 	if size > maxPooledBounds {
 		return make([]byte, 0, n)
 	}
-	list := &p.free[boundsClass(size)]
-	last := len(*list) - 1
-	if last < 0 {
+	b, ok := pop(&p.free[boundsClass(size)])
+	if !ok {
 		return make([]byte, 0, size)
 	}
-	b := (*list)[last]
-	(*list)[last] = nil
-	*list = (*list)[:last]
 	p.idle -= int64(size) + idleBytes
 	return b
 }
@@ -220,10 +221,7 @@ func (p *buffers) grow(b []byte, n int) []byte {
 // take hands out an empty buffer of this size, a power of two.
 func (p *buffers) take(size int) []byte {
 	if size <= maxPooled {
-		if list := &p.free[class(size)]; len(*list) > 0 {
-			last := len(*list) - 1
-			b := (*list)[last]
-			*list = (*list)[:last]
+		if b, ok := pop(&p.free[class(size)]); ok {
 			p.idle -= int64(size)
 			return b
 		}

@@ -283,13 +283,10 @@ func (c *Catalog) segmentApplied(w *Write, done *sent) {
 // unstage puts back the measurements that are not stored, after a segment met another document with its _id, or after MongoDB
 // refused it. After a refusal each of its series gets writes of its own, which finds the measurement at fault.
 func (c *Catalog) unstage(done *sent, o *Outcome) {
-	switch o.Result {
-	case Conflicted:
+	if o.Result == Conflicted {
 		c.stats.Conflicts++
-	case Refused:
+	} else {
 		c.stats.Refusals++
-	default:
-		panic("bucketer: E4: a write is finished whose outcome is " + o.Result.String())
 	}
 	first := true
 	for r := range done.rows.all {
@@ -327,15 +324,7 @@ func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
 
 // setAlone keeps the measurements that wait for a series' present buckets out of segments. KeepOut does so for later ones.
 func (s *series) setAlone() {
-	for b := range s.opened {
+	for b := range s.buckets {
 		b.set(isAlone)
-	}
-	if s.more == nil {
-		return
-	}
-	for _, chunk := range s.more.rolled.chunks {
-		for _, b := range chunk {
-			b.set(isAlone)
-		}
 	}
 }

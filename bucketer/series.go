@@ -46,7 +46,7 @@ func (s *series) excludes(id bson.ObjectID) bool {
 
 // isOrdinary reports whether the series needs none of this state.
 func (x *more) isOrdinary() bool {
-	return x == nil || len(x.others) == 0 && x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
+	return len(x.others) == 0 && x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
 // alternate returns a bucket that has rolled over by time, is not completely written, and does not clash with a measurement of
@@ -220,6 +220,22 @@ func (s *series) opened(yield func(*bucket) bool) {
 	for _, b := range s.more.others {
 		if !yield(b) {
 			return
+		}
+	}
+}
+
+// buckets yields the buckets of a series in memory: the open ones, then those that have rolled over. None may be opened, rolled
+// over or dropped meanwhile.
+func (s *series) buckets(yield func(*bucket) bool) {
+	all := [][]*bucket{slices.Collect(s.opened)}
+	if s.more != nil {
+		all = append(all, s.more.rolled.chunks...)
+	}
+	for _, chunk := range all {
+		for _, b := range chunk {
+			if !b.is(isGone) && !yield(b) {
+				return
+			}
 		}
 	}
 }
