@@ -142,10 +142,7 @@ func (c *Catalog) keep(b *bucket) {
 // growShape extends a bucket's shape by a measurement that was surveyed and does not clash.
 func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
 	c.memory.buckets -= c.ownShapeBytes(b)
-	grown := c.shapes.grow(b.shape, elements, v)
-	c.shapes.hold(grown)
-	c.shapes.release(b.shape)
-	b.shape = grown
+	c.shapes.extend(b, elements, v)
 	c.memory.buckets += c.ownShapeBytes(b)
 }
 

@@ -25,18 +25,13 @@ func (e *encoder) insert(b *bucket, w *Write) {
 	if w.Count == 1 {
 		dst = e.appendOnly(dst, b.shape)
 	} else {
-		dst = e.appendColumns(dst, b.shape)
+		dst = appendColumn(dst, e.timeField, e.times)
+		for at := range e.columns {
+			dst = appendColumn(dst, b.shape.members[at].name, e.columns[at])
+		}
 	}
 	e.out = rawbson.EndDocument(rawbson.EndDocument(dst, data), start)
 	w.Document = e.made(start)
-}
-
-func (e *encoder) appendColumns(dst []byte, s *shape) []byte {
-	dst = appendColumn(dst, e.timeField, e.times)
-	for at := range e.columns {
-		dst = appendColumn(dst, s.members[at].name, e.columns[at])
-	}
-	return dst
 }
 
 // appendColumn appends one column of data with the given elements.
@@ -72,7 +67,9 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	copy(dst[start+head.gaps[0]:], b.id[:])
 	binary.LittleEndian.PutUint64(dst[start+head.gaps[1]:], uint64(b.minTime))
 	dst = rawbson.EndDocument(append(dst, e.lower...), start+e.forms.min)
-	dst = e.appendMax(dst)
+	dst, most := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMax)
+	dst = appendDateNamed(dst, e.timeField, e.maxTime)
+	dst = rawbson.EndDocument(append(dst, e.upper...), most)
 	dst = appendInt32Named(dst, timeseries.FieldCount, w.Count)
 	dst = appendInt32Named(dst, timeseries.FieldSize, b.size)
 	if w.Closes {
@@ -85,13 +82,6 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 		dst = e.compaction.append(dst)
 	}
 	return rawbson.EndDocument(e.appendSource(dst, w), start+e.forms.control)
-}
-
-// appendMax appends control.max: the time, then the fields.
-func (e *encoder) appendMax(dst []byte) []byte {
-	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMax)
-	dst = appendDateNamed(dst, e.timeField, e.maxTime)
-	return rawbson.EndDocument(append(dst, e.upper...), start)
 }
 
 func (e *encoder) appendSource(dst []byte, w *Write) []byte {
@@ -124,16 +114,13 @@ func (e *encoder) update(b *bucket, w *Write) {
 	}
 	dst = rawbson.EndDocument(dst, set)
 	if w.Added > 0 {
-		dst = e.appendSourceOperators(dst, w)
+		var push int
+		dst, push = startDocument(dst, bson.TypeEmbeddedDocument, "$push")
+		dst = bsoncore.AppendBinaryElement(dst, timeseries.PathOffsets, 0, w.Offsets)
+		dst = e.forms.ends.appendRange(rawbson.EndDocument(dst, push), e.first, e.last)
 	}
 	e.out = rawbson.EndDocument(dst, start)
 	w.Document = e.made(start)
-}
-
-func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
-	dst, push := startDocument(dst, bson.TypeEmbeddedDocument, "$push")
-	dst = bsoncore.AppendBinaryElement(dst, timeseries.PathOffsets, 0, w.Offsets)
-	return e.forms.ends.appendRange(rawbson.EndDocument(dst, push), e.first, e.last)
 }
 
 // appendBounds appends the changes of control.min and control.max.

@@ -146,7 +146,9 @@ func (c *Catalog) cutPart(f *flight, part []staged) {
 			p.put(&part[i], r)
 		}
 	}
-	p.endAll()
+	for len(p.open) > 0 {
+		p.end(0)
+	}
 	for i := range part {
 		c.buffers.release(part[i].rows.buf)
 	}
@@ -216,13 +218,6 @@ func (p *filling) end(at int) {
 	p.open = slices.Delete(p.open, at, at+1)
 }
 
-func (p *filling) endAll() {
-	for _, s := range p.open {
-		p.c.cutSegment(p.f, s)
-	}
-	p.open = nil
-}
-
 // segmentTakes reports whether a measurement may go into a segment. The rules are those of buckets, but a segment never exceeds
 // their size.
 func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
@@ -240,10 +235,7 @@ func (p *filling) extend(s *segment, r row, v survey, order []byte) {
 	}
 	s.size += int32(c.added(s.count(), v))
 	if v.match == grows {
-		grown := c.shapes.grow(s.shape, r.elements, v)
-		c.shapes.hold(grown)
-		c.shapes.release(s.shape)
-		s.shape = grown
+		c.shapes.extend(&s.bucket, r.elements, v)
 	}
 	s.pending.push(r, &c.buffers)
 	s.high, s.earliest = order, min(s.earliest, r.time)

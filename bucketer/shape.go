@@ -236,6 +236,14 @@ func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
 	return grown
 }
 
+// extend gives a bucket its shape after it takes such a measurement.
+func (t *shapes) extend(b *bucket, elements []byte, v survey) {
+	grown := t.grow(b.shape, elements, v)
+	t.hold(grown)
+	t.release(b.shape)
+	b.shape = grown
+}
+
 // share returns the known shape that equals s, or makes s the known one.
 func (t *shapes) share(s *shape) *shape {
 	t.key = s.appendKey(t.key[:0])

@@ -339,17 +339,14 @@ func (f *flush) bytes() int64 {
 
 // next takes the writes to be sent now. Writes that were handed out before come first. It takes as many as weigh no more than
 // the bound together, and at least one. Nil means that there are none.
-func (f *flush) next(bound int64) []int {
-	var indexes []int
-	for weight := int64(0); ; {
+func (f *flush) next(bound int64) (indexes []int) {
+	for weight := int64(0); len(f.again) > 0 || f.fresh < len(f.attempts); {
 		i := f.fresh
 		if len(f.again) > 0 {
 			i = f.again[0]
-		} else if i == len(f.attempts) {
-			return indexes
 		}
 		if weight += weigh(f.cut.Writes[i]); len(indexes) > 0 && weight > bound {
-			return indexes
+			break
 		}
 		if len(f.again) > 0 {
 			f.again = f.again[1:]
@@ -358,6 +355,7 @@ func (f *flush) next(bound int64) []int {
 		}
 		indexes = append(indexes, i)
 	}
+	return indexes
 }
 
 // doubt marks inserts as unknown that were read back longer ago than most, so that they are read back again before they are sent

@@ -133,10 +133,13 @@ const replayed = "replayed"
 // eventSkip is the reason to skip an event that EVENT_SKIP excludes.
 const eventSkip = "event_skip"
 
-func (m *partitionMetrics) skipped(reason string) {
-	m.counter(m.skips, reason).Inc()
+func (m *partitionMetrics) skipped(reason string, n int) {
+	if n == 0 {
+		return
+	}
+	m.counter(m.skips, reason).Add(float64(n))
 	if reason == replayed {
-		m.totals.recognised.Add(1)
+		m.totals.recognised.Add(int64(n))
 	}
 }
 

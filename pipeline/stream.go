@@ -126,7 +126,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 	}
 	w.signs.took(r)
 	if r.Value == nil {
-		w.metrics.skipped("tombstone")
+		w.metrics.skipped("tombstone", 1)
 		return recordWork
 	}
 	results, unfolded, err := w.decode(r)
@@ -138,12 +138,8 @@ func (w *Worker) take(r *record.Record) (work int) {
 		w.bad(r, asDecodeError(err))
 		return work
 	}
-	for range w.o.Decoder.Skipped() {
-		w.metrics.skipped(eventSkip)
-	}
-	for range w.o.Decoder.Tombstones() {
-		w.metrics.skipped("tombstone")
-	}
+	w.metrics.skipped(eventSkip, w.o.Decoder.Skipped())
+	w.metrics.skipped("tombstone", w.o.Decoder.Tombstones())
 	for i := range results {
 		if results[i].Err != nil {
 			w.bad(r, results[i].Err)
@@ -158,7 +154,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 
 func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if w.stored != nil && w.stored.Contains(measured.Position) {
-		w.metrics.skipped(replayed)
+		w.metrics.skipped(replayed, 1)
 		return
 	}
 	err := w.tryInsert(r, measured)
