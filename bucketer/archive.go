@@ -26,15 +26,17 @@ const (
 // archiveIndex holds the archived buckets in the order in which they were archived. It knows their series by a hash only. Two
 // series with the same hash may find each other's buckets, which their look-ups then refuse.
 type archiveIndex struct {
-	entries []archived
+	entries []archived // the first one stands for none
 	live    int
 	roots   map[uint64]int32 // of the trees, by the hash of the series
 	places  map[bson.ObjectID]int32
 	peak    int // the most live entries so far, which bounds the maps' memory
 }
 
-func newArchiveIndex() archiveIndex {
-	return archiveIndex{roots: map[uint64]int32{}, places: map[bson.ObjectID]int32{}}
+// newArchiveIndex returns an empty index with room for some entries.
+func newArchiveIndex(room int) archiveIndex {
+	entries := append(make([]archived, 0, 1+room), archived{gone: true})
+	return archiveIndex{entries: entries, roots: map[uint64]int32{}, places: map[bson.ObjectID]int32{}}
 }
 
 func (a *archiveIndex) bytes() int64 {
@@ -55,7 +57,7 @@ func (a *archiveIndex) find(key string, time, span int64) (id bson.ObjectID, min
 	if a.live == 0 {
 		return id, 0, false
 	}
-	at := a.latest(a.root(hashOf(key)), time)
+	at := a.latest(a.roots[hashOf(key)], time)
 	if at == none {
 		return id, 0, false
 	}
@@ -66,24 +68,17 @@ func (a *archiveIndex) find(key string, time, span int64) (id bson.ObjectID, min
 // add archives a bucket. False means that the series has an archived bucket of the same minimum time, which stays.
 func (a *archiveIndex) add(key string, id bson.ObjectID, minTime int64) bool {
 	hash := hashOf(key)
-	root := a.root(hash)
+	root := a.roots[hash]
 	if known := a.latest(root, minTime); known != none && a.entries[known].minTime == minTime {
 		return false
 	}
 	at := int32(len(a.entries))
-	a.entries = append(a.entries, archived{id: id, minTime: minTime, series: hash, earlier: none, later: none})
+	a.entries = append(a.entries, archived{id: id, minTime: minTime, series: hash})
 	a.setRoot(hash, a.insert(root, at))
 	a.places[id] = at
 	a.live++
 	a.peak = max(a.peak, a.live)
 	return true
-}
-
-func (a *archiveIndex) root(hash uint64) int32 {
-	if root, ok := a.roots[hash]; ok {
-		return root
-	}
-	return none
 }
 
 func (a *archiveIndex) setRoot(hash uint64, root int32) {
@@ -118,7 +113,7 @@ func (a *archiveIndex) remove(id bson.ObjectID) {
 
 func (a *archiveIndex) unlink(at int32) {
 	e := &a.entries[at]
-	a.setRoot(e.series, a.without(a.root(e.series), at))
+	a.setRoot(e.series, a.without(a.roots[e.series], at))
 	e.gone = true
 	delete(a.places, e.id)
 	a.live--
@@ -127,29 +122,22 @@ func (a *archiveIndex) unlink(at int32) {
 // compact rebuilds the index without entries that are gone.
 func (a *archiveIndex) compact() {
 	moved := make([]int32, len(a.entries))
-	kept := make([]archived, 0, a.live)
-	for at := range a.entries {
-		if e := a.entries[at]; !e.gone {
-			moved[at] = int32(len(kept))
-			kept = append(kept, e)
+	compacted := newArchiveIndex(a.live)
+	for at, e := range a.entries {
+		if !e.gone {
+			moved[at] = int32(len(compacted.entries))
+			compacted.places[e.id] = moved[at]
+			compacted.entries = append(compacted.entries, e)
 		}
 	}
-	move := func(at int32) int32 {
-		if at == none {
-			return none
-		}
-		return moved[at]
-	}
-	compacted := newArchiveIndex()
-	for at := range kept {
-		e := &kept[at]
-		e.earlier, e.later = move(e.earlier), move(e.later)
-		compacted.places[e.id] = int32(at)
+	for at := range compacted.entries {
+		e := &compacted.entries[at]
+		e.earlier, e.later = moved[e.earlier], moved[e.later]
 	}
 	for hash, root := range a.roots {
 		compacted.roots[hash] = moved[root]
 	}
-	compacted.entries, compacted.live, compacted.peak = kept, len(kept), len(kept)
+	compacted.live, compacted.peak = a.live, a.live
 	*a = compacted
 }
 
@@ -175,7 +163,7 @@ func (a *archiveIndex) dropAll(to *unseen) {
 			to.add(e.minTime)
 		}
 	}
-	*a = newArchiveIndex()
+	*a = newArchiveIndex(0)
 }
 
 // archiveBucket archives a stored bucket that the caller then drops. False means that a full or closed bucket cannot be
@@ -192,7 +180,7 @@ func (c *Catalog) archiveBucket(b *bucket) bool {
 // A treap takes no memory except two indexes per entry.
 
 // none is the index of no entry.
-const none = int32(-1)
+const none = int32(0)
 
 // chance is the entry's number in the heap. The bytes of an _id behind its time are part of a hash.
 func (e *archived) chance() uint64 { return binary.BigEndian.Uint64(e.id[4:]) }

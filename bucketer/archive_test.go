@@ -21,7 +21,7 @@ func orders(n int) map[string][]int {
 }
 
 func archiveOf(order []int) archiveIndex {
-	a := newArchiveIndex()
+	a := newArchiveIndex(0)
 	for i, n := range order {
 		at := timeseries.Position{Offset: int64(i)}
 		a.add("s", timeseries.BucketID(timeseries.Source{}, at, 0, int64(n)), int64(n))

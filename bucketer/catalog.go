@@ -103,7 +103,7 @@ func New(o Options) *Catalog {
 		options:  o,
 		series:   newTable(),
 		buckets:  map[bson.ObjectID]*bucket{},
-		archive:  newArchiveIndex(),
+		archive:  newArchiveIndex(0),
 		shapes:   newShapes(),
 		encoder:  newEncoder(o.Collection.TimeField, o.Source, o.Compaction),
 		attempts: map[timeseries.Position]int32{},

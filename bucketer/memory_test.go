@@ -119,7 +119,7 @@ func TestExpireTakesTheLeastRecentlyUsed(t *testing.T) {
 }
 
 func TestArchiveFindsTheLargestMinimumTime(t *testing.T) {
-	a := newArchiveIndex()
+	a := newArchiveIndex(0)
 	id := func(n int64) bson.ObjectID { return bson.ObjectID{byte(n >> 8), byte(n)} }
 	for _, minTime := range []int64{50, 10, 30, 20, 40} {
 		if !a.add("s", id(minTime), minTime) {
@@ -246,7 +246,7 @@ func TestReopenedShapesAreSwept(t *testing.T) {
 		}
 		peak = max(peak, c.shapes.total)
 		c.expireBucket(c.idle.oldest)
-		c.archive = newArchiveIndex()
+		c.archive = newArchiveIndex(0)
 	}
 	if limit := int64(2 << 20); peak > limit {
 		t.Errorf("shapes take up to %d bytes, want at most %d", peak, limit)
