@@ -361,7 +361,7 @@ func (f *flush) next(bound int64) (indexes []int) {
 // doubt marks inserts as unknown that were read back longer ago than most, so that they are read back again before they are sent
 // again. On a cluster an earlier sending may have stored the bucket since, and an edit of metas may have moved it to another shard.
 // MongoDB would not refuse the insert then, because an _id is unique only within a shard. Such an edit waits for inserts, for longer
-// than most and the grace (internal/collection/lateinserts.go).
+// than most and the grace (internal/collection/selectionedit.go).
 func (f *flush) doubt(now, most Instant) {
 	f.again = slices.DeleteFunc(f.again, func(i int) bool {
 		a := &f.attempts[i]
