@@ -22,8 +22,7 @@ import (
 
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
-	"waterwheel/e2e/harness/tap"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // stops is how often a consumer is stopped with a half-sent bulk, with and without TLS. For twenty times:
@@ -115,8 +114,8 @@ func (s *stream) sendMore(n, series int) {
 // bytes.
 type slowWay struct {
 	uri  string
-	tap  *tap.Tap
-	link *link.Link
+	tap  *proxy.Tap
+	link *proxy.Link
 }
 
 func newSlowWay(t *testing.T, secure bool) *slowWay {
@@ -139,11 +138,11 @@ func newSlowWay(t *testing.T, secure bool) *slowWay {
 		query.Set("tls", "true")
 		query.Set("tlsCAFile", authority)
 	}
-	if w.tap, err = tap.New(uri.Host, server); err != nil {
+	if w.tap, err = proxy.NewTap(uri.Host, server); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.tap.Close)
-	if w.link, err = link.NewNarrow(address, w.tap.Address()); err != nil {
+	if w.link, err = proxy.NewNarrowLink(address, w.tap.Address()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.link.Close)
@@ -193,7 +192,7 @@ func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time)
 }
 
 // awaitQuiet waits until no more bytes of a message arrive.
-func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tap.Write {
+func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) proxy.Write {
 	t.Helper()
 	m, since := w.message(t, began), time.Now()
 	for time.Since(since) < 300*time.Millisecond {
@@ -206,7 +205,7 @@ func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tap.Write {
 }
 
 // awaitEnd waits until a message is complete or its connection has ended.
-func (w *slowWay) awaitEnd(t *testing.T, began time.Time) tap.Write {
+func (w *slowWay) awaitEnd(t *testing.T, began time.Time) proxy.Write {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if m := w.message(t, began); m.Received == m.Length || !m.Ended.IsZero() {
@@ -214,10 +213,10 @@ func (w *slowWay) awaitEnd(t *testing.T, began time.Time) tap.Write {
 		}
 	}
 	t.Fatalf("the message neither goes on nor ends: %+v", w.message(t, began))
-	return tap.Write{}
+	return proxy.Write{}
 }
 
-func (w *slowWay) message(t *testing.T, began time.Time) tap.Write {
+func (w *slowWay) message(t *testing.T, began time.Time) proxy.Write {
 	t.Helper()
 	for _, m := range w.tap.Writes() {
 		if m.Began.Equal(began) {
@@ -225,5 +224,5 @@ func (w *slowWay) message(t *testing.T, began time.Time) tap.Write {
 		}
 	}
 	t.Fatal("a message that began is not there any more")
-	return tap.Write{}
+	return proxy.Write{}
 }

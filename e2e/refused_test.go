@@ -17,7 +17,7 @@ import (
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/refuser"
+	"waterwheel/e2e/harness/proxy"
 	"waterwheel/internal/timeseries"
 )
 
@@ -36,19 +36,19 @@ func refusals() map[int32]string {
 }
 
 // refuseMarked refuses writes with a measurement marked for refusal. 10334 refuses the whole command, as on a real server.
-func refuseMarked(_ string, write bson.Raw) *refuser.Refusal {
+func refuseMarked(_ string, write bson.Raw) *proxy.Refusal {
 	for code, message := range refusals() {
 		if bytes.Contains(write, []byte(refusedBy(code))) {
-			return &refuser.Refusal{Code: code, Message: message, Whole: code == 10334}
+			return &proxy.Refusal{Code: code, Message: message, Whole: code == 10334}
 		}
 	}
 	return nil
 }
 
 // between puts a refuser between the consumers and the MongoDB of this run.
-func between(t *testing.T) *refuser.Refuser {
+func between(t *testing.T) *proxy.Refuser {
 	t.Helper()
-	r, err := refuser.New(world.servers.MongoURI)
+	r, err := proxy.NewRefuser(world.servers.MongoURI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +156,9 @@ func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	needCompaction(t)
 	s, r := newStream(t, 1), between(t)
-	r.Obey(func(_ string, write bson.Raw) *refuser.Refusal {
+	r.Obey(func(_ string, write bson.Raw) *proxy.Refusal {
 		if meta, _ := write.Lookup(timeseries.FieldMeta).StringValueOK(); meta == "series-7" {
-			return &refuser.Refusal{Code: 16766, Message: "Error: hashed indexes do not currently support array values"}
+			return &proxy.Refusal{Code: 16766, Message: "Error: hashed indexes do not currently support array values"}
 		}
 		return nil
 	})
@@ -220,36 +220,36 @@ func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
 // TestRefusedCollectionIsAnOutage has a server that refuses every document because a privilege is missing. This is an outage.
 // Readiness reports it, nothing becomes a letter, and the stream continues when the privilege is granted.
 func TestRefusedCollectionIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Unauthorized())
+	testOutage(t, proxy.Unauthorized())
 }
 
 // TestRefusedWritesAreAnOutage is the same with an answer that names each write, as a router of shards does.
 func TestRefusedWritesAreAnOutage(t *testing.T) {
-	one := refuser.Unauthorized()
+	one := proxy.Unauthorized()
 	one.Whole = false
 	testOutage(t, one)
 }
 
 // TestNoPrimaryIsAnOutage covers an election, during which no server accepts writes.
 func TestNoPrimaryIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.NoPrimary())
+	testOutage(t, proxy.NoPrimary())
 }
 
 // TestFullDiskIsAnOutage covers a server with a full disk, which can still be read.
 func TestFullDiskIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.FullDisk())
+	testOutage(t, proxy.FullDisk())
 }
 
 // TestThrottlingIsAnOutage covers a server that limits requests.
 func TestThrottlingIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Throttled())
+	testOutage(t, proxy.Throttled())
 }
 
 // testOutage makes MongoDB answer all writes of buckets with the refusal for a while.
-func testOutage(t *testing.T, with refuser.Refusal) {
+func testOutage(t *testing.T, with proxy.Refusal) {
 	t.Parallel()
 	s, r := newStream(t, 1), between(t)
-	r.Obey(refuser.AllBuckets(with))
+	r.Obey(proxy.AllBuckets(with))
 	send := func(from, to int) {
 		t.Helper()
 		for n := from; n < to; n++ {

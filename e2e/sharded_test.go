@@ -14,7 +14,7 @@ import (
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
-	"waterwheel/e2e/harness/refuser"
+	"waterwheel/e2e/harness/proxy"
 	"waterwheel/e2e/harness/sharded"
 	"waterwheel/internal/timeseries"
 )
@@ -236,9 +236,9 @@ func TestAnArrayIsADeadLetterOfAShardedCollection(t *testing.T) {
 func TestAnArrayBehindAShardKey(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 1), between(t)
-	r.Obey(func(collection string, write bson.Raw) *refuser.Refusal {
+	r.Obey(func(collection string, write bson.Raw) *proxy.Refusal {
 		if strings.HasSuffix(collection, timeseries.BucketsSuffix) && write.Lookup(timeseries.FieldMeta).Type == bson.TypeArray {
-			return &refuser.Refusal{Code: 61, Message: "Shard key cannot contain array values or array descendants."}
+			return &proxy.Refusal{Code: 61, Message: "Shard key cannot contain array values or array descendants."}
 		}
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // TestStartOrderDoesNotMatter checks a consumer that starts before its servers. It says what it waits for, stays alive, and works
@@ -139,7 +139,7 @@ func laterKafka(t *testing.T) (address string, begin func()) {
 	}
 	address = listener.Addr().String()
 	listener.Close()
-	l, err := link.New(address, strings.Split(world.servers.Brokers, ",")[0])
+	l, err := proxy.NewLink(address, strings.Split(world.servers.Brokers, ",")[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // absent are ways in which a server is unreachable.
-var absent = map[string]func(*link.Link){
-	"nobody listens":     (*link.Link).Refuse,
-	"nothing comes back": (*link.Link).Hold,
+var absent = map[string]func(*proxy.Link){
+	"nobody listens":     (*proxy.Link).Refuse,
+	"nothing comes back": (*proxy.Link).Hold,
 }
 
 // TestStopWhileTheDatabaseIsAway checks that a consumer that cannot write still ends in time, and says what will be read again.

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
-	"waterwheel/e2e/harness/tap"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // maxExplained bounds the number of doubled measurements whose writes the report lists.
@@ -20,7 +20,7 @@ const maxExplained = 20
 
 // passage is a write of buckets that reached the database completely, from its first byte to the database's answer.
 type passage struct {
-	tap.Write
+	proxy.Write
 	slot int
 	took time.Duration
 	// answered reports whether the database answered. Otherwise the write took at least as long as took says.

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/check"
-	"waterwheel/e2e/harness/tap"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // TestExplainsADoubling checks that a doubling is explained when one of the two writes with offset 2 took longer than the grace.
@@ -16,8 +16,8 @@ func TestExplainsADoubling(t *testing.T) {
 	one, other := bson.NewObjectID(), bson.NewObjectID()
 	offset2, offset4 := []byte{2 << 2}, []byte{4 << 2}
 	writes := func(bucket bson.ObjectID, offsets []byte, took time.Duration) passage {
-		return passage{took: took, answered: true, Write: tap.Write{
-			Kind: "insert", Began: time.Now(), Statements: []tap.Statement{{Bucket: bucket, Offsets: [][]byte{offsets}}},
+		return passage{took: took, answered: true, Write: proxy.Write{
+			Kind: "insert", Began: time.Now(), Statements: []proxy.Statement{{Bucket: bucket, Offsets: [][]byte{offsets}}},
 		}}
 	}
 	byBucket := map[bson.ObjectID][]passage{

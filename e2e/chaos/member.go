@@ -12,19 +12,18 @@ import (
 	"time"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
-	"waterwheel/e2e/harness/tap"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // member is a slot in the group. It has its own links to the brokers and the database, and at most one process that uses them.
 type member struct {
 	run      *run
 	slot     int
-	kafka    []*link.Link
-	database []*link.Link
+	kafka    []*proxy.Link
+	database []*proxy.Link
 	// near and far record the writes of the process on both sides of its link to the database. near knows when a write begins,
 	// and far knows when the database answers it.
-	near, far *tap.Tap
+	near, far *proxy.Tap
 	settings  harness.Settings
 
 	// busy is held by the disturbance that works on this member. It guards the fields below.
@@ -43,28 +42,21 @@ func (r *run) newMember(slot int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	far, err := tap.New(uri.Host, nil)
+	far, err := proxy.NewTap(uri.Host, nil)
 	if err != nil {
 		return nil, err
 	}
-	near, err := tap.New(address, nil)
+	near, err := proxy.NewTap(address, nil)
 	if err != nil {
 		return nil, err
 	}
-	database, err := link.New(address, far.Address())
+	database, err := proxy.NewLink(address, far.Address())
 	if err != nil {
 		return nil, err
-	}
-	uri.Host = near.Address()
-	query := uri.Query()
-	query.Set("directConnection", "true") // Without it the driver would connect to the address that the server names.
-	uri.RawQuery = query.Encode()
-	if uri.Path == "" {
-		uri.Path = "/"
 	}
 	return &member{
-		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*link.Link{database}, near: near, far: far,
-		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", uri.String()),
+		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*proxy.Link{database}, near: near, far: far,
+		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", near.Through(uri)),
 	}, nil
 }
 

@@ -4,19 +4,19 @@ import (
 	"context"
 	"time"
 
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
-	return r.disturbLinks(ctx, "database", func(m *member) []*link.Link { return m.database })
+	return r.disturbLinks(ctx, "database", func(m *member) []*proxy.Link { return m.database })
 }
 
 func (r *run) disturbKafka(ctx context.Context) (bool, error) {
-	return r.disturbLinks(ctx, "Kafka", func(m *member) []*link.Link { return m.kafka })
+	return r.disturbLinks(ctx, "Kafka", func(m *member) []*proxy.Link { return m.kafka })
 }
 
 // disturbLinks disturbs a member's links to one of its servers for a while.
-func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) []*link.Link) (bool, error) {
+func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) []*proxy.Link) (bool, error) {
 	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
 	d := between(r.random, 500*time.Millisecond, 9*time.Second)
 	if kind == "held and delivered" {
@@ -31,33 +31,33 @@ func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) 
 		switch kind {
 		case "cut now and then":
 			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, delay) {
-				each(links, (*link.Link).Cut)
+				each(links, (*proxy.Link).Cut)
 			}
 		case "refused":
-			each(links, (*link.Link).Refuse)
+			each(links, (*proxy.Link).Refuse)
 			sleep(ctx, d)
 		case "slow":
-			each(links, func(l *link.Link) { l.Delay(delay) })
+			each(links, func(l *proxy.Link) { l.Delay(delay) })
 			sleep(ctx, d)
 		case "held and delivered":
-			each(links, (*link.Link).Hold)
+			each(links, (*proxy.Link).Hold)
 			sleep(ctx, d)
 		case "held and lost":
-			each(links, (*link.Link).Hold)
+			each(links, (*proxy.Link).Hold)
 			sleep(ctx, d)
-			each(links, (*link.Link).Cut)
+			each(links, (*proxy.Link).Cut)
 		case "without answers":
-			each(links, (*link.Link).LoseAnswers)
+			each(links, (*proxy.Link).LoseAnswers)
 			sleep(ctx, d)
 		default:
-			each(links, (*link.Link).Cut)
+			each(links, (*proxy.Link).Cut)
 		}
 		r.restore(links)
 	}), nil
 }
 
 // restore makes the links pass everything again.
-func (r *run) restore(links []*link.Link) {
+func (r *run) restore(links []*proxy.Link) {
 	for _, l := range links {
 		if err := l.Restore(); err != nil {
 			r.fault("%v", err)
@@ -65,7 +65,7 @@ func (r *run) restore(links []*link.Link) {
 	}
 }
 
-func each(links []*link.Link, do func(*link.Link)) {
+func each(links []*proxy.Link, do func(*proxy.Link)) {
 	for _, l := range links {
 		do(l)
 	}

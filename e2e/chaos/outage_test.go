@@ -10,8 +10,7 @@ import (
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
-	"waterwheel/e2e/harness/refuser"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // outage describes a server that is down for some time, and the effects that the test expects.
@@ -28,7 +27,7 @@ type outage struct {
 	// stalled is the metric that does not change during the outage. Empty means the number of stored measurements.
 	stalled string
 	// answer, if set, is the answer of MongoDB to every write of a bucket during the outage. begin and end are made from it.
-	answer *refuser.Refusal
+	answer *proxy.Refusal
 }
 
 // sign returns the metric that shows the recovery.
@@ -54,7 +53,7 @@ const (
 
 func TestDatabaseRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
-		begin:  onLinks(databaseLinks, (*link.Link).Refuse),
+		begin:  onLinks(databaseLinks, (*proxy.Link).Refuse),
 		end:    restored(databaseLinks),
 		reason: "MongoDB", recovery: soon, steady: true,
 	})
@@ -62,24 +61,24 @@ func TestDatabaseRefusesConnections(t *testing.T) {
 
 func TestDatabaseIsABlackHole(t *testing.T) {
 	testOutage(t, outage{
-		begin: onLinks(databaseLinks, (*link.Link).Hold),
+		begin: onLinks(databaseLinks, (*proxy.Link).Hold),
 		// Data that the proxy holds must not be delivered after the grace. A network would have dropped it by then.
-		end:    onLinks(databaseLinks, (*link.Link).Cut),
+		end:    onLinks(databaseLinks, (*proxy.Link).Cut),
 		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
 func TestDatabaseLosesItsAnswers(t *testing.T) {
 	testOutage(t, outage{
-		begin:  onLinks(databaseLinks, (*link.Link).LoseAnswers),
-		end:    onLinks(databaseLinks, (*link.Link).Cut),
+		begin:  onLinks(databaseLinks, (*proxy.Link).LoseAnswers),
+		end:    onLinks(databaseLinks, (*proxy.Link).Cut),
 		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
 func TestKafkaRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
-		begin:  onLinks(kafkaLinks, (*link.Link).Refuse),
+		begin:  onLinks(kafkaLinks, (*proxy.Link).Refuse),
 		end:    restored(kafkaLinks),
 		reason: "Kafka", recovery: soon,
 	})
@@ -87,8 +86,8 @@ func TestKafkaRefusesConnections(t *testing.T) {
 
 func TestKafkaIsABlackHole(t *testing.T) {
 	testOutage(t, outage{
-		begin:  onLinks(kafkaLinks, (*link.Link).Hold),
-		end:    onLinks(kafkaLinks, (*link.Link).Cut),
+		begin:  onLinks(kafkaLinks, (*proxy.Link).Hold),
+		end:    onLinks(kafkaLinks, (*proxy.Link).Cut),
 		reason: "Kafka", recovery: soon,
 	})
 }
@@ -146,10 +145,10 @@ func TestLetterTopicIsDeleted(t *testing.T) {
 	})
 }
 
-func databaseLinks(m *member) []*link.Link { return m.database }
-func kafkaLinks(m *member) []*link.Link    { return m.kafka }
+func databaseLinks(m *member) []*proxy.Link { return m.database }
+func kafkaLinks(m *member) []*proxy.Link    { return m.kafka }
 
-func onLinks(of func(*member) []*link.Link, do func(*link.Link)) func(*testing.T, *run) {
+func onLinks(of func(*member) []*proxy.Link, do func(*proxy.Link)) func(*testing.T, *run) {
 	return func(_ *testing.T, r *run) {
 		for _, m := range r.members {
 			each(of(m), do)
@@ -157,7 +156,7 @@ func onLinks(of func(*member) []*link.Link, do func(*link.Link)) func(*testing.T
 	}
 }
 
-func restored(of func(*member) []*link.Link) func(*testing.T, *run) {
+func restored(of func(*member) []*proxy.Link) func(*testing.T, *run) {
 	return func(t *testing.T, r *run) {
 		for _, m := range r.members {
 			for _, l := range of(m) {

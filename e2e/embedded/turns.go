@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"waterwheel/e2e/harness/proxy"
-	"waterwheel/e2e/harness/wire"
 )
 
 // changing lists the commands that read a document and write it.
@@ -30,7 +29,7 @@ func takeTurns(address string) (_ *turns, err error) {
 // serve forwards requests and their answers, until either side ends the connection.
 func (t *turns) serve(client, server net.Conn) {
 	for {
-		request, err := wire.Read(client)
+		request, err := proxy.Read(client)
 		if err != nil {
 			return
 		}
@@ -45,8 +44,8 @@ func (t *turns) serve(client, server net.Conn) {
 }
 
 // ask returns the server's answer, or nil if the client expects none. FerretDB answers in either case.
-func (t *turns) ask(server net.Conn, request wire.Message) (wire.Message, error) {
-	command, _ := wire.Parse(request) // a message that Parse does not support is a handshake
+func (t *turns) ask(server net.Conn, request proxy.Message) (proxy.Message, error) {
+	command, _ := proxy.Parse(request) // a message that Parse does not support is a handshake
 	if slices.Contains(changing, command.Name()) {
 		t.turn.Lock()
 		defer t.turn.Unlock()
@@ -54,7 +53,7 @@ func (t *turns) ask(server net.Conn, request wire.Message) (wire.Message, error)
 	if _, err := server.Write(request); err != nil {
 		return nil, err
 	}
-	answer, err := wire.Read(server)
+	answer, err := proxy.Read(server)
 	if command.Unanswered {
 		answer = nil
 	}

@@ -14,7 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // ClusterOptions describes a cluster.
@@ -52,7 +52,7 @@ type Listener struct {
 type Cluster struct {
 	options ClusterOptions
 	brokers []*Broker
-	links   [][]*link.Link // by client, then by broker
+	links   [][]*proxy.Link // by client, then by broker
 }
 
 // A start of a cluster is tried clusterTries times, for clusterPatience each. A port may be taken meanwhile, or the machine may
@@ -91,9 +91,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		c.brokers = append(c.brokers, b)
 	}
 	for range c.options.Links {
-		var links []*link.Link
+		var links []*proxy.Link
 		for _, b := range c.brokers {
-			l, err := link.New(b.advertised[len(c.links)], b.listeners[len(c.links)])
+			l, err := proxy.NewLink(b.advertised[len(c.links)], b.listeners[len(c.links)])
 			if err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ func (c *Cluster) LinkedAddress(client int) string {
 }
 
 // Links returns the links of a client, one for each broker.
-func (c *Cluster) Links(client int) []*link.Link { return c.links[client] }
+func (c *Cluster) Links(client int) []*proxy.Link { return c.links[client] }
 
 // Brokers returns the cluster's brokers.
 func (c *Cluster) Brokers() []*Broker { return c.brokers }

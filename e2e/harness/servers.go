@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"testing"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -15,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/embedded"
-	"waterwheel/e2e/harness/keys"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // Servers is a Kafka and a MongoDB. E2E_KAFKA_BROKERS and E2E_MONGODB_URI name them. An embedded server replaces one that is not
@@ -32,66 +33,59 @@ type Servers struct {
 	mongo *embedded.Mongo
 	admin *kafka.Client
 	slow  bool
-	watch *keys.Watch // Nil means that the commands of the program are not read.
+	watch *proxy.Keys // Nil means that the commands of the program are not read.
 }
 
 // StartServers starts an embedded server for each that is not given, and checks that both answer. The caller closes them.
 func StartServers(ctx context.Context) (*Servers, error) {
 	s := &Servers{Brokers: os.Getenv("E2E_KAFKA_BROKERS"), MongoURI: os.Getenv("E2E_MONGODB_URI")}
 	s.GivenKafka, s.GivenMongo = s.Brokers != "", s.MongoURI != ""
-	if err := s.start(); err != nil {
-		return nil, errors.Join(err, s.Close())
+	err := s.start()
+	if err == nil {
+		err = s.probe(ctx)
 	}
-	if err := s.probe(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err == nil {
+		err = s.watchKeys()
 	}
-	if err := s.watchKeys(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// watchKeys reads the commands that the program sends to a given MongoDB with one address. Close then returns an error about
-// writes that lack the shard key.
-func (s *Servers) watchKeys() (err error) {
-	uri := s.single()
-	if uri == nil {
-		return nil
-	}
-	if s.watch, err = keys.New(uri.Host); err != nil {
-		return err
-	}
-	query := uri.Query()
-	query.Del("replicaSet")
-	uri.RawQuery = query.Encode()
-	s.programURI = s.watch.Through(uri)
-	return nil
+// GivenServers returns a Kafka and a MongoDB at the given addresses, and ignores the environment. The caller closes them.
+func GivenServers(ctx context.Context, brokers, mongoURI string) (*Servers, error) {
+	s := &Servers{Brokers: brokers, MongoURI: mongoURI, GivenKafka: true, GivenMongo: true}
+	return s, s.probe(ctx)
 }
 
-// single returns the URI of a given MongoDB that has one address and no TLS. It returns nil for any other MongoDB.
-func (s *Servers) single() *url.URL {
+// watchKeys reads the commands that the program sends to a given MongoDB that has one address and no TLS. Close then returns an
+// error about writes that lack the shard key.
+func (s *Servers) watchKeys() error {
 	uri, err := url.Parse(s.MongoURI)
 	if err != nil || !s.GivenMongo || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
 		return nil
 	}
-	return uri
+	if s.watch, err = proxy.NewKeys(uri.Host); err != nil {
+		return err
+	}
+	s.programURI = s.watch.Through(uri)
+	return nil
 }
 
 // start starts the embedded servers that are needed.
-func (s *Servers) start() error {
+func (s *Servers) start() (err error) {
 	if !s.GivenKafka {
-		k, err := embedded.StartKafka()
-		if err != nil {
+		if s.kafka, err = embedded.StartKafka(); err != nil {
 			return err
 		}
-		s.kafka, s.Brokers = k, k.Brokers()
+		s.Brokers = s.kafka.Brokers()
 	}
 	if !s.GivenMongo {
-		m, err := embedded.StartMongo()
-		if err != nil {
+		if s.mongo, err = embedded.StartMongo(); err != nil {
 			return err
 		}
-		s.mongo, s.MongoURI = m, m.URI()
+		s.MongoURI = s.mongo.URI()
 	}
 	return nil
 }
@@ -177,13 +171,48 @@ func (s *Servers) Close() error {
 	if s.kafka != nil {
 		s.kafka.Close()
 	}
-	var watched error
+	var errs []error
 	if s.watch != nil {
 		s.watch.Close()
-		watched = s.watch.Err()
+		errs = append(errs, s.watch.Err())
 	}
 	if s.mongo != nil {
-		return errors.Join(watched, s.mongo.Close())
+		errs = append(errs, s.mongo.Close())
 	}
-	return watched
+	return errors.Join(errs...)
+}
+
+// EmbeddedMongo starts an embedded MongoDB for one test.
+func EmbeddedMongo(t *testing.T) *embedded.Mongo {
+	t.Helper()
+	m, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// LinkMongo puts a link that can be cut between the consumers of one test and MongoDB. It returns the link and the URI through
+// it.
+func (s *Servers) LinkMongo(t *testing.T) (*proxy.Link, string) {
+	t.Helper()
+	uri, err := url.Parse(s.MongoURI)
+	if err != nil {
+		t.Skip("E2E_MONGODB_URI names several servers: one cannot be put behind a link")
+	}
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := proxy.NewLink(address, uri.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l, l.Through(uri)
 }

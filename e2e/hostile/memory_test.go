@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // patient contains settings for a slow database.
@@ -125,7 +125,7 @@ func (r *trial) produceSeries(partitions, n, each int) {
 }
 
 // behindLink puts the database of the trial behind a link.
-func (r *trial) behindLink() *link.Link {
+func (r *trial) behindLink() *proxy.Link {
 	r.t.Helper()
 	address, err := url.Parse(r.settings["MONGODB_URI"])
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *trial) behindLink() *link.Link {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	l, err := link.New(free, address.Host)
+	l, err := proxy.NewLink(free, address.Host)
 	if err != nil {
 		r.t.Fatal(err)
 	}

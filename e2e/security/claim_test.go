@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // A claim asks MongoDB first and then Kafka. These tests hold back the answer of MongoDB, so that a fault of Kafka in the
@@ -20,7 +20,7 @@ import (
 type claiming struct {
 	flow
 	*harness.Consumer
-	mongo *link.Link
+	mongo *proxy.Link
 	said  int // the length of its log when the answer came
 }
 

@@ -1,12 +1,10 @@
-package keys
+package proxy
 
 import (
 	"net"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/e2e/harness/wire"
 )
 
 func raw(t *testing.T, d bson.D) bson.Raw {
@@ -67,13 +65,13 @@ func TestWatchReadsCommands(t *testing.T) {
 		defer conn.Close()
 		n := 0
 		for ; n < 5; n++ {
-			if _, err := wire.Read(conn); err != nil {
+			if _, err := Read(conn); err != nil {
 				break
 			}
 		}
 		arrived <- n
 	}()
-	w, err := New(listener.Addr().String())
+	w, err := NewKeys(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +81,13 @@ func TestWatchReadsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ids, err := wire.Answer(make(wire.Message, 16), bson.D{})
+	ids, err := Answer(make(Message, 16), bson.D{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	good := raw(t, bson.D{{Key: "q", Value: filter("_id", "meta", "control.min.time")}})
 	bad := raw(t, bson.D{{Key: "q", Value: filter("_id")}})
-	for _, c := range []wire.Command{
+	for _, c := range []Command{
 		{Body: raw(t, bson.D{{Key: "update", Value: "a.buckets"}}), Sequence: "updates", Documents: []bson.Raw{good}},
 		{Body: raw(t, bson.D{{Key: "update", Value: "a.options"}}), Sequence: "updates", Documents: []bson.Raw{bad}},
 		{Body: raw(t, bson.D{{Key: "find", Value: "a.buckets"}})},

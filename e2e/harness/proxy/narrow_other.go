@@ -1,6 +1,6 @@
 //go:build !linux
 
-package link
+package proxy
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package link_test
+package proxy_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // echo starts a server that sends every byte back, and returns its address.
@@ -32,7 +32,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func newLink(t *testing.T, target string) *link.Link {
+func newLink(t *testing.T, target string) *proxy.Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -40,7 +40,7 @@ func newLink(t *testing.T, target string) *link.Link {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	l, err := link.New(address, target)
+	l, err := proxy.NewLink(address, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func newLink(t *testing.T, target string) *link.Link {
 	return l
 }
 
-func dial(t *testing.T, l *link.Link) net.Conn {
+func dial(t *testing.T, l *proxy.Link) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Address())
 	if err != nil {

@@ -1,10 +1,11 @@
-package wire
+package proxy
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -83,6 +84,16 @@ func (c Command) Write() (kind, collection string, ok bool) {
 	}
 	collection, ok = c.Body.Lookup(kind).StringValueOK()
 	return kind, collection, ok
+}
+
+// ParseBucketWrite parses a message that inserts or updates buckets, and returns which of the two. It returns false for any other
+// message.
+func ParseBucketWrite(m Message) (c Command, kind string, ok bool) {
+	if c, ok = Parse(m); !ok {
+		return c, "", false
+	}
+	kind, collection, ok := c.Write()
+	return c, kind, ok && strings.HasSuffix(collection, ".buckets")
 }
 
 // Parse parses a message. It returns false for a message of a form that this package does not support.

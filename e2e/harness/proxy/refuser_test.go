@@ -1,4 +1,4 @@
-package refuser_test
+package proxy_test
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/refuser"
+	"waterwheel/e2e/harness/proxy"
 )
 
-// connected returns a refuser in front of an embedded server, and a collection of a client behind the refuser.
-func connected(t *testing.T) (*refuser.Refuser, *mongo.Collection) {
+// refusing returns a refuser in front of an embedded server, and a collection of a client behind the refuser.
+func refusing(t *testing.T) (*proxy.Refuser, *mongo.Collection) {
 	t.Helper()
-	r, err := refuser.New(harness.EmbeddedMongo(t).URI())
+	r, err := proxy.NewRefuser(harness.EmbeddedMongo(t).URI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,22 +29,22 @@ func connected(t *testing.T) (*refuser.Refuser, *mongo.Collection) {
 	return r, client.Database("refuser").Collection("things")
 }
 
-func insert(n int) *mongo.InsertOneModel {
+func kind(n int) *mongo.InsertOneModel {
 	return mongo.NewInsertOneModel().SetDocument(bson.D{{Key: "_id", Value: int32(n)}, {Key: "kind", Value: []string{"good", "bad"}[n%2]}})
 }
 
 func TestRefusesSomeOfACommand(t *testing.T) {
-	r, things := connected(t)
-	r.Obey(func(collection string, write bson.Raw) *refuser.Refusal {
+	r, things := refusing(t)
+	r.Obey(func(collection string, write bson.Raw) *proxy.Refusal {
 		if collection == "things" && bytes.Contains(write, []byte("bad")) {
-			return &refuser.Refusal{Code: 121, Message: "Document failed validation"}
+			return &proxy.Refusal{Code: 121, Message: "Document failed validation"}
 		}
 		return nil
 	})
 	if _, err := things.InsertOne(t.Context(), bson.D{{Key: "_id", Value: int32(4)}}); err != nil {
 		t.Fatal(err)
 	}
-	models := []mongo.WriteModel{insert(0), insert(1), insert(2), insert(3), insert(4), insert(6)}
+	models := []mongo.WriteModel{kind(0), kind(1), kind(2), kind(3), kind(4), kind(6)}
 	result, err := things.BulkWrite(t.Context(), models, options.BulkWrite().SetOrdered(false))
 	codes := map[int]int{}
 	var bulk mongo.BulkWriteException
@@ -68,9 +68,9 @@ func TestRefusesSomeOfACommand(t *testing.T) {
 }
 
 func TestRefusesWholeCommands(t *testing.T) {
-	r, things := connected(t)
-	r.Obey(func(string, bson.Raw) *refuser.Refusal {
-		return &refuser.Refusal{Code: 13, Message: "not authorized", Whole: true}
+	r, things := refusing(t)
+	r.Obey(func(string, bson.Raw) *proxy.Refusal {
+		return &proxy.Refusal{Code: 13, Message: "not authorized", Whole: true}
 	})
 	var refused mongo.CommandError
 	if _, err := things.InsertOne(t.Context(), bson.D{{Key: "_id", Value: int32(1)}}); !errors.As(err, &refused) || refused.Code != 13 {

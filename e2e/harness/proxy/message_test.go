@@ -1,4 +1,4 @@
-package wire
+package proxy
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package late_test
+package proxy_test
 
 import (
 	"testing"
@@ -9,12 +9,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/late"
+	"waterwheel/e2e/harness/proxy"
 )
 
-func connected(t *testing.T) (*late.Late, *mongo.Database) {
+func connected(t *testing.T) (*proxy.Late, *mongo.Database) {
 	t.Helper()
-	l, err := late.New(harness.EmbeddedMongo(t).URI())
+	l, err := proxy.NewLate(harness.EmbeddedMongo(t).URI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func insert(t *testing.T, into *mongo.Collection, n int) time.Time {
 func TestOnlyWritesOfBucketsAreLate(t *testing.T) {
 	l, database := connected(t)
 	buckets, others := database.Collection("things.buckets"), database.Collection("things")
-	l.Slow(late.Pace{Answer: time.Minute})
+	l.Slow(proxy.Pace{Answer: time.Minute})
 	insert(t, others, 3)
 	if n, err := buckets.CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
@@ -52,7 +52,7 @@ func TestOnlyWritesOfBucketsAreLate(t *testing.T) {
 		t.Errorf("%d commands were slowed", commands)
 	}
 	const answer = 200 * time.Millisecond
-	l.Slow(late.Pace{Answer: answer})
+	l.Slow(proxy.Pace{Answer: answer})
 	began := time.Now()
 	if took := insert(t, buckets, 3).Sub(began); took < answer {
 		t.Errorf("an insert took %v", took)
@@ -67,7 +67,7 @@ func TestOnlyWritesOfBucketsAreLate(t *testing.T) {
 	if commands, writes := l.Slowed(); commands != 2 || writes != 4 {
 		t.Errorf("%d commands and %d writes were slowed, want 2 and 4", commands, writes)
 	}
-	l.Slow(late.Pace{})
+	l.Slow(proxy.Pace{})
 	insert(t, buckets, 3)
 	if commands, _ := l.Slowed(); commands != 2 {
 		t.Errorf("%d commands were slowed", commands)
@@ -77,7 +77,7 @@ func TestOnlyWritesOfBucketsAreLate(t *testing.T) {
 func TestWritesWaitForEachOther(t *testing.T) {
 	l, database := connected(t)
 	const write = 50 * time.Millisecond
-	l.Slow(late.Pace{Write: write})
+	l.Slow(proxy.Pace{Write: write})
 	began, ends := time.Now(), make(chan time.Time)
 	for range 2 {
 		go func() { ends <- insert(t, database.Collection("things.buckets"), 4) }()

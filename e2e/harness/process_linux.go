@@ -6,9 +6,13 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// childAttributes makes the kernel kill a child when the thread that started it ends, so that no child outlives a test.
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // SetSendBuffers sets the size of the kernel's send buffer on each connection of the process to an address. It returns the number
 // of these connections. With 0 bytes, data that the other side does not read waits in the process. The caller needs the right to

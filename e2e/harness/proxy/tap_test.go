@@ -1,4 +1,4 @@
-package tap_test
+package proxy_test
 
 import (
 	"net/url"
@@ -10,8 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
-	"waterwheel/e2e/harness/tap"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // TestNotesAnswersWhoseClientIsGone has a client, a tap, a link that is cut, another tap, and the server, in this order.
@@ -25,7 +24,7 @@ func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	far := newTap(t, uri.Host)
-	between, err := link.New(address, far.Address())
+	between, err := proxy.NewLink(address, far.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
 	if len(at) != 2 || len(behind) != 2 {
 		t.Fatalf("%+v\n%+v", at, behind)
 	}
-	for i, want := range []tap.Statement{{Bucket: id, Offsets: [][]byte{{4}}}, {Bucket: id, Offsets: [][]byte{{8}}}} {
+	for i, want := range []proxy.Statement{{Bucket: id, Offsets: [][]byte{{4}}}, {Bucket: id, Offsets: [][]byte{{8}}}} {
 		if at[i].Sum != behind[i].Sum || at[i].Sum == 0 || len(at[i].Statements) != 1 || at[i].Statements[0].Bucket != want.Bucket ||
 			string(at[i].Statements[0].Offsets[0]) != string(want.Offsets[0]) {
 			t.Errorf("%d: %+v, %+v", i, at[i], behind[i])
@@ -75,9 +74,9 @@ func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
 	}
 }
 
-func newTap(t *testing.T, target string) *tap.Tap {
+func newTap(t *testing.T, target string) *proxy.Tap {
 	t.Helper()
-	made, err := tap.New(target, nil)
+	made, err := proxy.NewTap(target, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,16 @@
-package late
+package proxy
 
 import (
 	"fmt"
-	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
-
-	"waterwheel/e2e/harness/proxy"
-	"waterwheel/e2e/harness/wire"
 )
 
-// Late forwards the connections made to its URI to a server. Its methods may be called by several goroutines.
+// Late imitates a MongoDB that writes buckets slowly. It delays the answers to inserts and updates of buckets, and forwards all
+// others at once. To the client the server looks alive but busy. Its methods may be called by several goroutines.
 type Late struct {
-	*proxy.Proxy
+	*Proxy
 	uri string
 
 	mu       sync.Mutex
@@ -32,18 +28,25 @@ type Pace struct {
 	Write time.Duration
 }
 
-// New listens for connections to the server at uri. It delays nothing until Slow is called. The caller closes it.
-func New(uri string) (*Late, error) {
+// NewLate listens for connections to the server at uri. It delays nothing until Slow is called. The caller closes it.
+func NewLate(uri string) (*Late, error) {
+	l := &Late{}
+	var err error
+	l.Proxy, l.uri, err = before(uri, l.decide)
+	return l, err
+}
+
+// before returns a proxy before the MongoDB at uri, and the URI through it.
+func before(uri string, decide func(Message) Decision) (*Proxy, string, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return nil, fmt.Errorf("reading the database's URI: %w", err)
+		return nil, "", fmt.Errorf("reading the database's URI: %w", err)
 	}
-	l := &Late{}
-	if l.Proxy, err = proxy.New(u.Host, l.serve); err != nil {
-		return nil, err
+	p, err := NewMessages(u.Host, decide)
+	if err != nil {
+		return nil, "", err
 	}
-	l.uri = l.Through(u)
-	return l, nil
+	return p, p.Through(u), nil
 }
 
 // URI returns the server's URI with the address of the proxy.
@@ -63,32 +66,22 @@ func (l *Late) Slowed() (commands, writes int) {
 	return l.commands, l.writes
 }
 
-// due returns the time from which on a message that arrives now may be answered.
-func (l *Late) due(m wire.Message) time.Time {
-	now := time.Now()
-	c, ok := wire.Parse(m)
+// decide forwards a message, whose answer is due at the pace of now.
+func (l *Late) decide(m Message) Decision {
+	c, _, ok := ParseBucketWrite(m)
 	if !ok {
-		return now
-	}
-	if _, collection, ok := c.Write(); !ok || !strings.HasSuffix(collection, ".buckets") {
-		return now
+		return Decision{Forward: m}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pace == (Pace{}) {
-		return now
+		return Decision{Forward: m}
 	}
 	l.commands++
 	l.writes += len(c.Documents)
-	if l.free.Before(now) {
+	if now := time.Now(); l.free.Before(now) {
 		l.free = now
 	}
 	l.free = l.free.Add(time.Duration(len(c.Documents)) * l.pace.Write)
-	return l.free.Add(l.pace.Answer)
-}
-
-// serve forwards one connection until either side ends it.
-func (l *Late) serve(client, server net.Conn) {
-	c := &connection{late: l, client: client, server: server, due: map[uint32]time.Time{}, ended: make(chan struct{})}
-	proxy.Both(c.answers, c.requests)
+	return Decision{Forward: m, Due: l.free.Add(l.pace.Answer)}
 }

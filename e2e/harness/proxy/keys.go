@@ -1,49 +1,46 @@
-// Package keys watches the commands that the program sends to MongoDB. Every update and delete of a bucket must name the bucket's
-// whole shard key. A router of a sharded cluster sends other writes to all shards, and without a shard version.
-package keys
+package proxy
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/e2e/harness/proxy"
-	"waterwheel/e2e/harness/wire"
 )
 
 // maxFaults bounds the number of faults that are kept.
 const maxFaults = 20
 
-// Watch forwards connections to one server, and reads their commands.
-type Watch struct {
-	*proxy.Proxy
+// Keys watches the commands that the program sends to a MongoDB. Every update and delete of a bucket must name the bucket's whole
+// shard key. A router of a sharded cluster sends other writes to all shards, and without a shard version.
+type Keys struct {
+	*Proxy
 
 	mu     sync.Mutex
 	writes int
 	faults []string
 }
 
-// New listens on a free port for connections to the server at target. The caller closes it.
-func New(target string) (_ *Watch, err error) {
-	w := &Watch{}
-	w.Proxy, err = proxy.New(target, w.serve)
+// NewKeys listens on a free port for connections to the server at target. The caller closes it.
+func NewKeys(target string) (_ *Keys, err error) {
+	w := &Keys{}
+	w.Proxy, err = NewMessages(target, func(m Message) Decision {
+		w.look(m)
+		return Decision{Forward: m}
+	})
 	return w, err
 }
 
 // Writes returns the number of updates and deletes of buckets so far.
-func (w *Watch) Writes() int {
+func (w *Keys) Writes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
 // Err returns an error that names the first writes without a part of the shard key, or nil.
-func (w *Watch) Err() error {
+func (w *Keys) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.faults) == 0 {
@@ -52,28 +49,9 @@ func (w *Watch) Err() error {
 	return fmt.Errorf("writes that mongos would send to all shards without a version: %s", strings.Join(w.faults, "; "))
 }
 
-func (w *Watch) serve(client, server net.Conn) {
-	proxy.Both(func() {
-		_, _ = io.Copy(client, server)
-		proxy.Abort(client)
-	}, func() {
-		for {
-			m, err := wire.Read(client)
-			if err == nil {
-				w.look(m)
-				_, err = server.Write(m)
-			}
-			if err != nil {
-				proxy.Abort(server)
-				return
-			}
-		}
-	})
-}
-
 // look counts the writes of a command, and records a fault for each that lacks a part of the shard key.
-func (w *Watch) look(m wire.Message) {
-	command, ok := wire.Parse(m)
+func (w *Keys) look(m Message) {
+	command, ok := Parse(m)
 	if !ok {
 		return
 	}

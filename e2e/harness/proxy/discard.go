@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Discard answers the writes of buckets itself, and keeps nothing of them. So it measures a client without the database. It
+// forwards all other requests, including look-ups of buckets.
+type Discard struct {
+	*Proxy
+	uri              string
+	inserts, updates atomic.Int64
+}
+
+// NewDiscard listens for connections to the server at uri. The caller closes it.
+func NewDiscard(uri string) (*Discard, error) {
+	d := &Discard{}
+	var err error
+	d.Proxy, d.uri, err = before(uri, d.decide)
+	return d, err
+}
+
+// URI returns the server's URI with the address of the proxy.
+func (d *Discard) URI() string { return d.uri }
+
+// Counts returns the number of documents that were inserted and updated. An insert opens a bucket, and an update would add to one.
+func (d *Discard) Counts() (inserts, updates int64) { return d.inserts.Load(), d.updates.Load() }
+
+func (d *Discard) decide(m Message) Decision {
+	c, kind, ok := ParseBucketWrite(m)
+	if !ok {
+		return Decision{Forward: m}
+	}
+	n := int32(len(c.Documents))
+	answer := bson.D{{Key: "n", Value: n}}
+	if kind == "update" {
+		d.updates.Add(int64(n))
+		answer = append(answer, bson.E{Key: "nModified", Value: n})
+	} else {
+		d.inserts.Add(int64(n))
+	}
+	if c.Unanswered {
+		return Decision{}
+	}
+	reply, err := Answer(m, append(answer, bson.E{Key: "ok", Value: float64(1)}))
+	if err != nil {
+		panic(err) // these values can be encoded
+	}
+	return Decision{Reply: reply}
+}
