@@ -2,17 +2,18 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"golang.org/x/sync/errgroup"
-)
 
-// durable is the write concern of every peer.
-var durable = &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
+	"waterwheel/e2e/harness"
+)
 
 // These are the sizes of waterwheel's calls, and the number of its concurrent calls per partition (package sink).
 const (
@@ -21,42 +22,47 @@ const (
 	callsAtOnce   = 4
 )
 
-// ceiling reads all buckets of a database into memory, and then inserts them into another one.
-func ceiling(ctx context.Context, t task, w *stopwatch) error {
-	client, err := connect(t.MongoURI)
+// drainCeiling reads all buckets that Waterwheel has stored in this round into memory, and then inserts them. The program itself makes
+// the collections, so that their storage and their indexes are the same. This process inserts. It does nothing else meanwhile.
+func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
+	made, err := harness.Start(b.Consumer, b.settings(t, d), "init")
 	if err != nil {
 		return err
 	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	calls, err := readCalls(ctx, client.Database(t.From).Collection(t.Collection))
-	if err != nil {
-		return err
+	if code, err := made.Wait(ctx); err != nil || code != 0 {
+		return errors.Join(fmt.Errorf("waterwheel init ended with code %d:\n%s", code, made.Log()), err)
 	}
-	into := client.Database(t.Database).Collection(t.Collection)
-	w.start(ctx)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(t.Parallel)
+	from := database.Client().Database(Drain{Peer: Waterwheel, Round: d.Round}.Database(t))
+	calls, err := readCalls(ctx, from.Collection(bucketsOf(t.Name)))
+	if err != nil {
+		return fmt.Errorf("reading buckets: %w", err)
+	}
+	durable := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
+	into := database.Collection(bucketsOf(t.Name), options.Collection().SetWriteConcern(durable))
+	server := startMeter(ctx, mongoPID(ctx, b.Servers.MongoURI))
+	begin, cpu := time.Now(), ownCPU()
+	g, inserting := errgroup.WithContext(ctx)
+	g.SetLimit(callsAtOnce * t.Load.Partitions)
 	for _, documents := range calls {
 		g.Go(func() error {
-			_, err := into.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+			_, err := into.InsertMany(inserting, documents, options.InsertMany().SetOrdered(false))
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("inserting buckets: %w", err)
 	}
-	w.stop(context.WithoutCancel(ctx))
+	r.Wall, r.CPU, r.ServerCPU = time.Since(begin), ownCPU()-cpu, server.used(ctx)
 	return nil
 }
 
 // readCalls reads a collection, and splits it into batches for one call each.
-func readCalls(ctx context.Context, from *mongo.Collection) ([][]any, error) {
+func readCalls(ctx context.Context, from *mongo.Collection) (calls [][]any, err error) {
 	cursor, err := from.Find(ctx, bson.D{}, options.Find().SetBatchSize(callDocuments))
 	if err != nil {
-		return nil, fmt.Errorf("reading buckets: %w", err)
+		return nil, err
 	}
 	defer cursor.Close(ctx)
-	var calls [][]any
 	var open []any
 	bytes := 0
 	for cursor.Next(ctx) {
@@ -66,11 +72,8 @@ func readCalls(ctx context.Context, from *mongo.Collection) ([][]any, error) {
 		open = append(open, append(bson.Raw(nil), cursor.Current...))
 		bytes += len(cursor.Current)
 	}
-	if err := cursor.Err(); err != nil {
-		return nil, fmt.Errorf("reading buckets: %w", err)
-	}
 	if len(open) > 0 {
 		calls = append(calls, open)
 	}
-	return calls, nil
+	return calls, cursor.Err()
 }

@@ -1,35 +1,75 @@
-package bench_test
+package bench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"waterwheel/e2e/bench/live"
 )
 
 // TestLiveInEachWay checks for each way that all produced measurements are stored, counted, and visible to readers.
 func TestLiveInEachWay(t *testing.T) {
-	for _, way := range live.Ways {
+	for _, way := range Ways {
 		t.Run(string(way), func(t *testing.T) {
 			b, _ := newBench(t)
 			b.Settings["COMPACT_VISIBILITY_DELAY"] = "2s" // the test is short
-			r, err := live.Measure(within(t, 3*time.Minute), b, live.Case{Series: 20, Rate: 2}, way, 16*time.Second)
-			if err != nil || r == nil || r.Trouble != "" {
+			r, err := b.Live(within(t, 3*time.Minute), Case{Series: 20, Rate: 2}, way, 24*time.Second)
+			if err != nil || r.Trouble != "" {
 				t.Fatal(err, r)
 			}
-			if r.Way != way || r.Behind() || r.CPU == 0 || r.PerWrite < 1 || r.Bytes == 0 {
+			if r.Way != way || r.Behind() || r.CPU <= 0 || r.Stored < r.Writes || r.Stable == 0 {
 				t.Errorf("%+v", r)
 			}
-			if f := r.Freshness; f.Samples == 0 || f.Unseen > 0 || f.P50 <= 0 {
+			if f := r.Freshness; f.Samples == 0 || f.P50 <= 0 {
 				t.Errorf("freshness: %+v", f)
 			}
-			if (r.Density == 0) != (way == live.Plain) || (r.Compacted == 0) == (way == live.Segments) || way != live.Segments && r.InSegments > 0 {
-				t.Errorf("density %g, compacted %g a second, %d are left in segments", r.Density, r.Compacted, r.InSegments)
+			if (r.Density == 0) != (way == Plain) || (r.Compacted == 0) == (way == Segments) {
+				t.Errorf("density %g, compacted %g a second", r.Density, r.Compacted)
 			}
-			if table := live.Table([]live.Result{*r}); !strings.Contains(table, "| "+string(way)+" |") {
+			if table := LiveTable([]LiveResult{r}); !strings.Contains(table, "| "+string(way)+" |") {
 				t.Error(table)
 			}
 		})
+	}
+}
+
+func TestFreshnessOfWhatIsFound(t *testing.T) {
+	begin := time.UnixMilli(1_000_000)
+	p := &probes{waiting: map[string][]time.Time{}, seen: map[string]time.Time{"p": begin.Add(490 * time.Millisecond)}} // the first 50
+	for i := range 100 {
+		p.waiting["p"] = append(p.waiting["p"], begin.Add(time.Duration(10*i)*time.Millisecond))
+	}
+	p.found(begin.Add(time.Second), time.Second/10)
+	f := p.freshness()
+	if f.Samples != 50 || f.Unseen != 50 || f.Max != time.Second || f.P50 != 760*time.Millisecond || f.P99 != time.Second {
+		t.Errorf("%+v", f)
+	}
+	if text := f.String(); text != "0.76 / 0.95 / 1.00 / 1.00 (50 more not seen)" {
+		t.Error(text)
+	}
+}
+
+func TestFiguresAreOfTheTimeBetweenTwoMoments(t *testing.T) {
+	at := time.Now()
+	r := LiveResult{Case: Case{100, 1}, ServerCPU: -1}
+	r.between(moment{at: at, produced: 50, stored: 100, writes: 10, cpu: time.Second, server: time.Second, serverKnown: true},
+		moment{at.Add(10 * time.Second), 1050, 1100, 110, 400, 1500 * time.Millisecond, 3 * time.Second, true})
+	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.Compacted != 40 || r.CPU != 500 || r.ServerCPU != 2000 || r.Behind() {
+		t.Errorf("%+v", r)
+	}
+	if r.Stored = 80; !r.Behind() {
+		t.Errorf("80 of 100 a second are not said to be behind")
+	}
+}
+
+func TestParseCases(t *testing.T) {
+	cases, err := ParseCases("100x20,1000000x0.02")
+	if want := []Case{{100, 20}, {1_000_000, 0.02}}; err != nil || !slices.Equal(cases, want) {
+		t.Errorf("%v, %v", cases, err)
+	}
+	for _, list := range []string{"", "10000", "0x1", "10x-1", "10x1,"} {
+		if cases, err := ParseCases(list); err == nil {
+			t.Errorf("%q is %v", list, cases)
+		}
 	}
 }

@@ -3,9 +3,14 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // These are orders of the measurements of one series in the log.
@@ -14,29 +19,35 @@ const (
 	Shuffled = "shuffled" // in an order independent of their times
 )
 
-// Codecs are the names of the compressions that a Load may use.
-var Codecs = []string{"none", "snappy", "lz4", "zstd", "gzip"}
+// codecs are the compressions that a Load may use.
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	"gzip": kgo.GzipCompression(),
+}
+
+// Codecs returns the names of the compressions that a Load may use.
+func Codecs() string { return strings.Join(slices.Sorted(maps.Keys(codecs)), ", ") }
 
 // Load describes the content of a topic. Each record is one measurement, a JSON object with a time, a meta and numbers.
 type Load struct {
-	Records int `json:"records"`
+	Records int
 	// Series is the number of series, which take turns. Record i belongs to series i modulo Series.
-	Series int `json:"series"`
+	Series int
 	// Fields is the number of numbers in an event.
-	Fields int `json:"fields"`
+	Fields int
 	// EventBytes is the minimum length of an event. A text extends shorter events. Zero means no minimum.
-	EventBytes int `json:"event_bytes"`
+	EventBytes int
 	// Order is InOrder or Shuffled.
-	Order string `json:"order"`
+	Order string
 	// Late is the share of measurements, from 0 to 1, that come a minute to an hour after their time.
-	Late float64 `json:"late"`
+	Late float64
 	// Step is the time between two measurements of a series, at least a millisecond. Start is the time of the first ones.
-	Step  time.Duration `json:"step_ns"`
-	Start time.Time     `json:"start"`
-	// Codec is one of Codecs.
-	Codec string `json:"codec"`
+	Step  time.Duration
+	Start time.Time
+	// Codec is the name of a compression.
+	Codec string
 	// Partitions is the number of partitions of the topic. All records of a series are in one partition.
-	Partitions int `json:"partitions"`
+	Partitions int
 }
 
 // Base returns the default load of figures, with 10,000 series, five fields and 156 bytes per event.
@@ -46,6 +57,9 @@ func Base() Load {
 		Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Codec: "none", Partitions: 4,
 	}
 }
+
+// maxEventBytes fits into a batch of the broker's default limit of 1 MB.
+const maxEventBytes = 900 << 10
 
 // Validate returns an error for everything that is wrong with the load.
 func (l Load) Validate() error {
@@ -62,23 +76,104 @@ func (l Load) Validate() error {
 	check(l.Order == InOrder || l.Order == Shuffled, "order %q, not %s or %s", l.Order, InOrder, Shuffled)
 	check(l.Late >= 0 && l.Late <= 1, "a late share of %g, not 0 to 1", l.Late)
 	check(l.Step >= time.Millisecond, "a step of %s, not 1ms or more", l.Step)
-	check(slices.Contains(Codecs, l.Codec), "codec %q, not one of %s", l.Codec, strings.Join(Codecs, ", "))
+	_, known := codecs[l.Codec]
+	check(known, "codec %q, not one of %s", l.Codec, Codecs())
 	check(l.Partitions >= 1 && l.Partitions <= 1000, "%d partitions, not 1 to 1,000", l.Partitions)
 	return errors.Join(wrong...)
 }
 
-// maxEventBytes fits into a batch of the broker's default limit of 1 MB.
-const maxEventBytes = 900 << 10
+// Maker makes the events of a load. Equal loads make equal events. It may be used by several goroutines.
+type Maker struct {
+	load  Load
+	names []string
+	steps int // number of measurements of each series
+	text  string
+}
 
-// of returns the number of records of a partition.
-func (l Load) of(partition int) int64 {
-	whole, rest := l.Records/l.Series, l.Records%l.Series
-	n := 0
-	for series := partition; series < l.Series; series += l.Partitions {
-		n += whole
-		if series < rest {
-			n++
+// firstNames are the names of the first fields. Further fields are numbered.
+var firstNames = []string{"temperature", "humidity", "pressure", "battery", "signal"}
+
+// NewMaker returns the maker of a load's events.
+func NewMaker(l Load) *Maker {
+	m := &Maker{load: l, steps: (l.Records + l.Series - 1) / l.Series, text: text(l.EventBytes)}
+	for i := range l.Fields {
+		if i < len(firstNames) {
+			m.names = append(m.names, firstNames[i])
+		} else {
+			m.names = append(m.names, "field_"+strconv.Itoa(i))
 		}
 	}
-	return int64(n)
+	return m
+}
+
+// text returns n bytes of words that do not compress well.
+func text(n int) string {
+	var b strings.Builder
+	for i := uint64(0); b.Len() < n; i++ {
+		b.WriteString(strconv.FormatUint(mix(i), 36))
+		b.WriteByte(' ')
+	}
+	return b.String()[:n]
+}
+
+// Series returns the series of record i.
+func (m *Maker) Series(i int) int { return i % m.load.Series }
+
+// Partition returns the partition of all records of a series.
+func (m *Maker) Partition(series int) int32 { return int32(series % m.load.Partitions) }
+
+// stride is a prime, so that its multiples modulo a smaller number are all numbers below it, far from each other.
+const stride = 2_654_435_761
+
+// Time returns the time of record i's measurement.
+func (m *Maker) Time(i int) time.Time {
+	series, step := i%m.load.Series, i/m.load.Series
+	if m.load.Order == Shuffled {
+		step = (step*stride + series) % m.steps
+	}
+	at := m.load.Start.Add(time.Duration(step)*m.load.Step + time.Duration(mix(uint64(series))%1000)*time.Millisecond)
+	if chance := mix(uint64(i) + 1<<40); float64(chance>>11)/(1<<53) < m.load.Late {
+		at = at.Add(-time.Minute - time.Duration(mix(chance)%3540)*time.Second)
+	}
+	return at
+}
+
+// Append appends record i of the load as JSON.
+func (m *Maker) Append(dst []byte, i int) []byte {
+	return m.AppendAt(dst, sensor(m.Series(i)), m.Series(i), i, m.Time(i))
+}
+
+// AppendAt appends an event of a series at any time. serial determines its values.
+func (m *Maker) AppendAt(dst []byte, name string, series, serial int, at time.Time) []byte {
+	from := len(dst)
+	dst = append(dst, `{"time":"`...)
+	dst = at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	dst = append(append(append(dst, `","meta":{"sensor":"`...), name...), `"}`...)
+	for n, field := range m.names {
+		dst = append(append(append(dst, `,"`...), field...), `":`...)
+		dst = strconv.AppendFloat(dst, value(series, serial, n), 'f', 2, 64)
+	}
+	const frame = len(`,"text":""}`)
+	if missing := m.load.EventBytes - (len(dst) - from) - frame; missing > 0 {
+		dst = append(append(append(dst, `,"text":"`...), m.text[:missing]...), '"')
+	}
+	return append(dst, '}')
+}
+
+// sensor returns the name of a series, which is also the key of its records.
+func sensor(series int) string { return fmt.Sprintf("sensor-%07d", series) }
+
+// value returns a number with two decimals near a level that depends on series and field.
+func value(series, serial, field int) float64 {
+	level := mix(uint64(series)<<16+uint64(field)) % 9000
+	move := mix(uint64(serial)<<16+uint64(field)) % 500
+	return math.Round(float64(1000+level+move)) / 100
+}
+
+// mix turns consecutive numbers into pseudo-random ones (the last step of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

@@ -1,4 +1,4 @@
-package bench_test
+package bench
 
 import (
 	"encoding/json"
@@ -6,25 +6,23 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"waterwheel/e2e/bench"
 )
 
 // TestEventsAreOfTheLoad checks that the events have the requested series, fields, size and share of late ones, and that each
 // time occurs once in a series.
 func TestEventsAreOfTheLoad(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*bench.Load){
-		"base":             func(*bench.Load) {},
-		"shuffled":         func(l *bench.Load) { l.Order = bench.Shuffled },
-		"padded":           func(l *bench.Load) { l.EventBytes = 1000 },
-		"many fields":      func(l *bench.Load) { l.Fields = 200 },
-		"one of a series":  func(l *bench.Load) { l.Series = l.Records },
-		"an uneven number": func(l *bench.Load) { l.Series, l.Order = 37, bench.Shuffled },
+	for name, change := range map[string]func(*Load){
+		"base":             func(*Load) {},
+		"shuffled":         func(l *Load) { l.Order = Shuffled },
+		"padded":           func(l *Load) { l.EventBytes = 1000 },
+		"many fields":      func(l *Load) { l.Fields = 200 },
+		"one of a series":  func(l *Load) { l.Series = l.Records },
+		"an uneven number": func(l *Load) { l.Series, l.Order = 37, Shuffled },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := bench.Base()
+			l := Base()
 			l.Records, l.Series = 1000, 20
 			change(&l)
 			checkEvents(t, l)
@@ -32,9 +30,9 @@ func TestEventsAreOfTheLoad(t *testing.T) {
 	}
 }
 
-func checkEvents(t *testing.T, l bench.Load) {
+func checkEvents(t *testing.T, l Load) {
 	t.Helper()
-	m := bench.NewMaker(l)
+	m := NewMaker(l)
 	times := map[string]map[time.Time]bool{}
 	last := map[string]time.Time{}
 	backwards := 0
@@ -72,7 +70,7 @@ func checkEvents(t *testing.T, l bench.Load) {
 	if len(times) != l.Series {
 		t.Errorf("%d series, not %d", len(times), l.Series)
 	}
-	if shuffled := l.Order == bench.Shuffled; shuffled != (backwards > l.Records/10) {
+	if shuffled := l.Order == Shuffled; shuffled != (backwards > l.Records/10) {
 		t.Errorf("order %s: %d of %d go back in time", l.Order, backwards, l.Records)
 	}
 }
@@ -80,7 +78,7 @@ func checkEvents(t *testing.T, l bench.Load) {
 // TestBaseEventHasItsLength checks the size of about 156 bytes per event, for which figures are published.
 func TestBaseEventHasItsLength(t *testing.T) {
 	t.Parallel()
-	m, bytes := bench.NewMaker(bench.Base()), 0
+	m, bytes := NewMaker(Base()), 0
 	for i := range 1000 {
 		bytes += len(m.Append(nil, i))
 	}
@@ -92,10 +90,10 @@ func TestBaseEventHasItsLength(t *testing.T) {
 // TestLateShare checks that the requested share of measurements is between a minute and an hour late.
 func TestLateShare(t *testing.T) {
 	t.Parallel()
-	l := bench.Base()
-	inTime := bench.NewMaker(l)
+	l := Base()
+	inTime := NewMaker(l)
 	l.Late = 0.25
-	m, late := bench.NewMaker(l), 0
+	m, late := NewMaker(l), 0
 	for i := range 10_000 {
 		switch by := inTime.Time(i).Sub(m.Time(i)); {
 		case by == 0:
@@ -113,17 +111,17 @@ func TestLateShare(t *testing.T) {
 // TestWrongPlansAreNamed checks that every error in a plan is reported with its value.
 func TestWrongPlansAreNamed(t *testing.T) {
 	t.Parallel()
-	wrong := bench.Plan{Load: bench.Load{Codec: "rar", Order: "none", Late: 2}, Peers: []bench.Peer{"nobody", bench.Ceiling}}
+	wrong := Plan{Load: Load{Codec: "rar", Order: "none", Late: 2}, Peers: []Peer{"nobody", Ceiling}}
 	err := wrong.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"0 records", "0 series", "0 fields", `"none"`, "2, not 0 to 1", `"rar"`, "0 partitions", "step", "0 rounds", "patience", `"nobody"`, "ceiling inserts again"} {
+	for _, want := range []string{"0 records", "0 series", "0 fields", `"none"`, "2, not 0 to 1", `"rar"`, "0 partitions", "step", "0 rounds with a patience", `"nobody"`, "ceiling inserts again"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
 		}
 	}
-	if err := (bench.Plan{Load: bench.Base(), Rounds: 1, Patience: time.Hour, Peers: bench.Peers}).Validate(); err != nil {
+	if err := (Plan{Load: Base(), Rounds: 1, Patience: time.Hour, Peers: Peers}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package bench_test
+package bench
 
 import (
 	"context"
@@ -6,9 +6,8 @@ import (
 	"os"
 	"testing"
 
-	"waterwheel/e2e/bench"
-	"waterwheel/e2e/bench/discard"
 	"waterwheel/e2e/harness"
+	"waterwheel/e2e/naive"
 )
 
 // world is shared by all tests.
@@ -17,13 +16,12 @@ var world struct {
 	binary  string
 }
 
-// childArgument makes the program of this test run as a peer.
-const childArgument = "peer"
+// naiveArgument makes the program of this test run as the naive consumer.
+const naiveArgument = "naive"
 
 func TestMain(m *testing.M) {
-	discard.Main()
-	if len(os.Args) == 2 && os.Args[1] == childArgument {
-		if err := bench.Child(); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == naiveArgument {
+		if err := naive.Run(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

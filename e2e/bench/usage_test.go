@@ -1,4 +1,4 @@
-package bench_test
+package bench
 
 import (
 	"net"
@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"waterwheel/e2e/bench"
 )
 
 // TestUsageOfAnotherProcess checks that the server is found by its port, and that its usage is returned.
@@ -23,7 +21,7 @@ func TestUsageOfAnotherProcess(t *testing.T) {
 	defer listener.Close()
 	ctx := within(t, 30*time.Second)
 	address := listener.Addr().String()
-	if pid := bench.PIDOf(ctx, address); pid != 0 {
+	if pid := pidOf(ctx, address); pid != 0 {
 		t.Errorf("this process is found as %d: what it uses is not the server's", pid)
 	}
 
@@ -46,19 +44,19 @@ func TestUsageOfAnotherProcess(t *testing.T) {
 	if _, err := out.Read(make([]byte, 8)); err != nil {
 		t.Fatal(err)
 	}
-	if pid := bench.PIDOf(ctx, address); int(pid) != other.Process.Pid {
+	if pid := pidOf(ctx, address); pid != other.Process.Pid {
 		t.Errorf("process %d listens at %s, not %d", pid, address, other.Process.Pid)
 	}
-	if used, ok := bench.CPUOf(ctx, int32(other.Process.Pid)); !ok || used <= 0 || used > time.Minute {
+	if used, ok := cpuOf(ctx, other.Process.Pid); !ok || used <= 0 || used > time.Minute {
 		t.Errorf("it used %s, %v", used, ok)
 	}
-	if bytes := bench.MaxResidentOf(other.Process.Pid); bytes < 100<<10 || bytes > 1<<30 {
+	if bytes := maxResidentOf(other.Process.Pid); bytes < 100<<10 || bytes > 1<<30 {
 		t.Errorf("it had %d bytes", bytes)
 	}
-	if used, ok := bench.CPUOf(ctx, 0); ok {
+	if used, ok := cpuOf(ctx, 0); ok {
 		t.Errorf("an unknown process used %s", used)
 	}
-	if pid := bench.PIDOf(ctx, "192.0.2.1:27017"); pid != 0 {
+	if pid := pidOf(ctx, "192.0.2.1:27017"); pid != 0 {
 		t.Errorf("a process of another machine is %d", pid)
 	}
 }

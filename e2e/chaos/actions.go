@@ -2,11 +2,17 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // actions maps the name of a disturbance to its method. The loop of the run calls it. It reports whether it found something to
@@ -145,5 +151,130 @@ func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
+	}
+}
+
+// commandPatience bounds a command of an operator. An edit of metas waits for a compaction, and for COMPACT_VISIBILITY_DELAY.
+const commandPatience = 15 * time.Minute
+
+// codeFailed is the exit code of a command that failed, for example because a server is away.
+const codeFailed = 1
+
+// updateMeta lets an operator edit the metas of a few series. A run of the command that fails has edited some of their buckets.
+func (r *run) updateMeta(ctx context.Context) (bool, error) {
+	first := r.random.IntN(r.options.Series)
+	args := []string{
+		"collection", "update-meta", "--yes", "--filter", fmt.Sprintf(`{"meta.id": {"$gte": %d, "$lt": %d}}`, first, first+10),
+		"--update", fmt.Sprintf(`{"$set": {"meta.%s": %d}}`, check.EditedField, r.random.IntN(3)),
+	}
+	if r.random.IntN(2) == 0 {
+		args = append(args, "--closed")
+	}
+	return r.command(ctx, args), nil
+}
+
+// repair lets an operator look for doubled measurements and remove them. There are none to remove.
+func (r *run) repair(ctx context.Context) (bool, error) {
+	return r.command(ctx, []string{"verify", "--repair", "--yes"}), nil
+}
+
+// command runs a command of an operator in the background, if none is running. It may fail while a server is away. It must not find
+// anything wrong.
+func (r *run) command(ctx context.Context, args []string) bool {
+	if !r.operator.TryLock() {
+		return false
+	}
+	r.note("an operator begins %s", strings.Join(args, " "))
+	r.working.Go(func() {
+		defer r.operator.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, commandPatience)
+		defer cancel()
+		c, err := harness.Start(r.options.Binary, r.settings, append(r.options.Args, args...)...)
+		if err != nil {
+			r.fault("%v", err)
+			return
+		}
+		defer c.Kill()
+		code, err := c.Wait(ctx)
+		lines := strings.Split(strings.TrimSpace(c.Log()), "\n")
+		last := lines[len(lines)-1]
+		switch {
+		case err != nil:
+			r.note("the operator gave %s up: %v", args[0], err)
+		case code == 0 || code == codeFailed:
+			r.note("the operator's %s ended with code %d: %s", args[0], code, last)
+		default:
+			r.fault("%s ended with code %d:\n%s", strings.Join(args, " "), code, c.Log())
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err == nil && code == 0 {
+			r.result.Commands++
+		}
+	})
+	return true
+}
+
+func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
+	return r.disturbLinks(ctx, "database", func(m *member) []*proxy.Link { return m.database })
+}
+
+func (r *run) disturbKafka(ctx context.Context) (bool, error) {
+	return r.disturbLinks(ctx, "Kafka", func(m *member) []*proxy.Link { return m.kafka })
+}
+
+// disturbLinks disturbs a member's links to one of its servers for a while.
+func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) []*proxy.Link) (bool, error) {
+	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
+	d := between(r.random, 500*time.Millisecond, 9*time.Second)
+	if kind == "held and delivered" {
+		// This time plus the server's own delay must stay below the grace of two write timeouts. Nothing guarantees that a write
+		// executed later than that is stored only once.
+		d = between(r.random, 100*time.Millisecond, r.options.WriteTimeout)
+	}
+	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
+	return r.withMember(true, func(m *member) {
+		r.note("consumer %d's link to the %s: %s, %.1fs", m.slot, server, kind, d.Seconds())
+		links := of(m)
+		switch kind {
+		case "cut now and then":
+			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, delay) {
+				each(links, (*proxy.Link).Cut)
+			}
+		case "refused":
+			each(links, (*proxy.Link).Refuse)
+			sleep(ctx, d)
+		case "slow":
+			each(links, func(l *proxy.Link) { l.Delay(delay) })
+			sleep(ctx, d)
+		case "held and delivered":
+			each(links, (*proxy.Link).Hold)
+			sleep(ctx, d)
+		case "held and lost":
+			each(links, (*proxy.Link).Hold)
+			sleep(ctx, d)
+			each(links, (*proxy.Link).Cut)
+		case "without answers":
+			each(links, (*proxy.Link).LoseAnswers)
+			sleep(ctx, d)
+		default:
+			each(links, (*proxy.Link).Cut)
+		}
+		r.restore(links)
+	}), nil
+}
+
+// restore makes the links pass everything again.
+func (r *run) restore(links []*proxy.Link) {
+	for _, l := range links {
+		if err := l.Restore(); err != nil {
+			r.fault("%v", err)
+		}
+	}
+}
+
+func each(links []*proxy.Link, do func(*proxy.Link)) {
+	for _, l := range links {
+		do(l)
 	}
 }

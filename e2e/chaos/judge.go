@@ -7,7 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness/proxy"
 )
 
 // Result is the outcome of a run.
@@ -98,4 +103,158 @@ func (r *run) judge(ctx context.Context) error {
 		return err
 	}
 	return r.judgePassages(ctx)
+}
+
+// inDatabase calls do with the run's database.
+func (r *run) inDatabase(ctx context.Context, do func(*mongo.Database) error) error {
+	return check.WithDatabase(ctx, r.options.MongoURI, r.databaseName(), do)
+}
+
+// judgeNaive counts how often each measurement was inserted. All must be stored.
+func (r *run) judgeNaive(ctx context.Context) error {
+	stored := map[check.Place]int{}
+	err := r.inDatabase(ctx, func(database *mongo.Database) error {
+		cursor, err := database.Collection(r.topic).Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "source", Value: 1}}))
+		if err != nil {
+			return err
+		}
+		defer cursor.Close(ctx)
+		for cursor.Next(ctx) {
+			var document struct {
+				Source struct {
+					Partition int32
+					Offset    int64
+					Part      int
+				}
+			}
+			if err := cursor.Decode(&document); err != nil {
+				return err
+			}
+			s := document.Source
+			stored[check.Place{Partition: s.Partition, Position: check.Position{Offset: s.Offset, Part: s.Part}}]++
+		}
+		return cursor.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("reading the documents: %w", err)
+	}
+	topic, _, err := r.kafka.Topic(ctx, r.topic)
+	if err != nil {
+		return err
+	}
+	records, err := r.kafka.Read(ctx, topic)
+	if err != nil {
+		return err
+	}
+	r.count(records, stored, func(check.Record) bool { return true })
+	return nil
+}
+
+// judgePast judges the buckets of topics that were deleted. Committed records must be stored. It then deletes these buckets, so that
+// the check of the present topic finds only buckets of this topic.
+func (r *run) judgePast(ctx context.Context) error {
+	if len(r.past) == 0 {
+		return nil
+	}
+	return r.inDatabase(ctx, func(database *mongo.Database) error {
+		for _, past := range r.past {
+			id := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: past.topic.ID[:]}}}
+			stored := map[check.Place]int{}
+			if err := check.Listed(ctx, database, r.topic, id, func(at check.Place, _ bson.ObjectID) { stored[at]++ }); err != nil {
+				return err
+			}
+			r.count(past.records, stored, func(record check.Record) bool { return record.Offset < past.committed[record.Partition] })
+			if _, err := database.Collection(r.topic+".buckets").DeleteMany(ctx, id); err != nil {
+				return fmt.Errorf("deleting the buckets of a past topic: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// count adds records to the result. A measurement must be stored if its record must, and at most once in any case.
+func (r *run) count(records []check.Record, stored map[check.Place]int, must func(check.Record) bool) {
+	result := &r.result
+	for _, record := range records {
+		fate, _ := r.load.book.Fate(record.Value)
+		for part := range fate.Parts {
+			at := check.Place{Partition: record.Partition, Position: check.Position{Offset: record.Offset, Part: part}}
+			switch n := stored[at]; {
+			case n > 1:
+				result.Doubled++
+			case n == 1:
+				result.Stored++
+			case must(record):
+				result.Missing++
+			default:
+				continue // no consumer had read it
+			}
+			result.Valid++
+		}
+	}
+}
+
+// judgePassages reports how long writes were on their way. For doubled measurements it reports whether a write of one of their
+// buckets took longer than consumers rely on.
+func (r *run) judgePassages(ctx context.Context) error {
+	took := map[bson.ObjectID]time.Duration{} // the longest write of each bucket
+	for _, m := range r.members {
+		for _, p := range passages(m.near.Writes(), m.far.Writes()) {
+			r.result.LongestWrite = max(r.result.LongestWrite, p.took)
+			for _, s := range p.Statements {
+				took[s.Bucket] = max(took[s.Bucket], p.took)
+			}
+		}
+	}
+	r.note("the longest write was %.2fs on its way, consumers rely on less than %.0fs", r.result.LongestWrite.Seconds(), r.result.Grace.Seconds())
+	if r.result.Doubled == 0 {
+		return nil
+	}
+	in := map[check.Place][]bson.ObjectID{}
+	err := r.inDatabase(ctx, func(database *mongo.Database) error {
+		return check.Listed(ctx, database, r.topic, bson.D{}, func(at check.Place, id bson.ObjectID) { in[at] = append(in[at], id) })
+	})
+	for at, buckets := range in {
+		if len(buckets) > 1 {
+			longest := time.Duration(0)
+			for _, id := range buckets {
+				longest = max(longest, took[id])
+			}
+			r.note("doubled: partition %d, offset %d, part %d in %v: a write was up to %.2fs on its way", at.Partition, at.Offset, at.Part, buckets, longest.Seconds())
+		}
+	}
+	return err
+}
+
+// passage is a write of buckets that reached the database completely, from the consumer's first byte to the database's answer, or at
+// least to the end of its connection.
+type passage struct {
+	proxy.Write
+	took time.Duration
+}
+
+// passages joins what two taps have seen of the same writes: near the consumer, and near the database. An incomplete write is never
+// executed.
+func passages(near, far []proxy.Write) (all []passage) {
+	sent := map[uint64]time.Time{}
+	for _, w := range near {
+		sent[w.Sum] = w.Began
+	}
+	for _, w := range far {
+		if w.Sum == 0 {
+			continue
+		}
+		if began, ok := sent[w.Sum]; ok {
+			w.Began = began
+		}
+		end := w.Answered
+		if end.IsZero() {
+			end = w.Ended
+		}
+		if end.IsZero() {
+			end = time.Now()
+		}
+		all = append(all, passage{w, end.Sub(w.Began)})
+	}
+	return all
 }

@@ -37,8 +37,8 @@ func (r *run) deleteLetters(t *testing.T) []check.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.eventually(ctx, "deleting the dead-letter topic", func(ctx context.Context, admin *kafka.Client) error {
-		if _, err := admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{name}}); err != nil {
+	err = r.eventually(ctx, "deleting the dead-letter topic", func(ctx context.Context) error {
+		if _, err := r.kafka.Admin.DeleteTopics(ctx, name); err != nil {
 			return err
 		}
 		_, there, err := r.kafka.Topic(ctx, name)

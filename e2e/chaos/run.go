@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
+	"waterwheel/e2e/naive"
 )
 
 // setupTries is how often the set-up is tried. A set-up that fails because the machine is busy says nothing about consumers.
@@ -118,6 +119,9 @@ func (r *run) startMembers(ctx context.Context) error {
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
 		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
 		"MONGODB_WRITE_TIMEOUT", r.options.WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * r.options.WriteTimeout).String()).With(r.options.Settings...)
+	if r.options.Naive {
+		r.settings = r.settings.With(naive.Positions, "yes")
+	}
 	if r.options.Avro {
 		if r.registry, err = harness.StartRegistry(); err != nil {
 			return err

@@ -63,9 +63,9 @@ func sampleBucket(t *testing.T) bson.D {
 // judge checks documents as buckets of the sample.
 func judge(t *testing.T, documents ...bson.D) *Report {
 	t.Helper()
-	j := &judgement{topic: topic, report: &Report{}, readings: map[place]*events.Reading{}, buckets: map[place]int{}}
+	j := &judgement{topic: topic, report: &Report{}, readings: map[Place]*events.Reading{}, buckets: map[Place]int{}}
 	for i, p := range []Position{{10, 3}, {12, 0}, {11, 0}} {
-		j.readings[place{1, p}] = sample()[i]
+		j.readings[Place{1, p}] = sample()[i]
 	}
 	for _, d := range documents {
 		raw, err := bson.Marshal(d)

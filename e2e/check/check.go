@@ -27,9 +27,9 @@ type Source struct {
 // batchBuckets is the batch size of queries. Without it some servers send as much as a message can hold, or more.
 const batchBuckets = 1000
 
-// place is the place of a measurement in a topic.
-type place struct {
-	partition int32
+// Place is the place of a measurement in a topic.
+type Place struct {
+	Partition int32
 	Position
 }
 
@@ -37,10 +37,10 @@ type place struct {
 type judgement struct {
 	source   Source
 	topic    Topic
-	records  map[place]Record // by offset, part 0
-	readings map[place]*events.Reading
-	letters  map[place]letter // the expected letters
-	buckets  map[place]int    // number of buckets and segments that store a measurement
+	records  map[Place]Record // by offset, part 0
+	readings map[Place]*events.Reading
+	letters  map[Place]letter // the expected letters
+	buckets  map[Place]int    // number of buckets and segments that store a measurement
 	report   *Report
 }
 
@@ -65,7 +65,7 @@ func (s Source) judgement(ctx context.Context) (*judgement, error) {
 	topic, err := s.topicNow(ctx)
 	return &judgement{
 		source: s, topic: topic, report: &Report{Letters: map[string]int{}},
-		records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, buckets: map[place]int{},
+		records: map[Place]Record{}, readings: map[Place]*events.Reading{}, letters: map[Place]letter{}, buckets: map[Place]int{},
 	}, err
 }
 
@@ -77,7 +77,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 	}
 	j.report.Records = len(records)
 	for _, r := range records {
-		at := place{r.Partition, Position{Offset: r.Offset}}
+		at := Place{r.Partition, Position{Offset: r.Offset}}
 		j.records[at] = r
 		fate, ok := j.source.Fate(r.Value)
 		switch {
@@ -86,7 +86,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 		case fate.Tombstone():
 			j.report.Tombstones++
 		case fate.Reason != "":
-			j.letters[place{r.Partition, Position{r.Offset, wholeRecord}}] = letter{fate.Reason, r.Value}
+			j.letters[Place{r.Partition, Position{r.Offset, wholeRecord}}] = letter{fate.Reason, r.Value}
 		default:
 			j.expectParts(at, fate)
 		}
@@ -95,7 +95,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 }
 
 // expectParts records what must become of the elements of a record.
-func (j *judgement) expectParts(at place, fate events.Fate) {
+func (j *judgement) expectParts(at Place, fate events.Fate) {
 	for i, part := range fate.Parts {
 		at.Part = i
 		if part.Reading != nil {
@@ -175,7 +175,7 @@ func (j *judgement) judgeBucket(b *bucket, counts bool) {
 	faults := b.faults(j.topic)
 	readings := make([]*events.Reading, 0, len(b.positions))
 	for _, p := range b.positions {
-		at := place{b.Control.Source.Partition, p}
+		at := Place{b.Control.Source.Partition, p}
 		reading, ok := j.readings[at]
 		if !ok {
 			j.report.Unknown++
@@ -204,12 +204,12 @@ func (j *judgement) countStored() {
 		switch n := j.buckets[at]; n {
 		case 0:
 			j.report.Missing++
-			j.report.fault("missing: partition %d offset %d part %d", at.partition, at.Offset, at.Part)
+			j.report.fault("missing: partition %d offset %d part %d", at.Partition, at.Offset, at.Part)
 		case 1:
 			j.report.Stored++
 		default:
 			j.report.Doubled++
-			j.report.fault("doubled: partition %d offset %d part %d is in %d buckets or segments", at.partition, at.Offset, at.Part, n)
+			j.report.fault("doubled: partition %d offset %d part %d is in %d buckets or segments", at.Partition, at.Offset, at.Part, n)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -27,6 +27,8 @@ type Record struct {
 type Kafka struct {
 	brokers []string
 	client  *kgo.Client
+	// Admin is a client for an operator's requests.
+	Admin *kadm.Client
 }
 
 // DialKafka returns a reader of the cluster at the given addresses, comma-separated. The caller closes it.
@@ -36,14 +38,14 @@ func DialKafka(brokers string) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
 	}
-	k.client = client
+	k.client, k.Admin = client, kadm.NewClient(client)
 	return k, nil
 }
 
-// options returns the options of every client. The versions are limited, so that requests identify topics by name, and offset
-// fetches list groups.
+// options returns the options of every client. The versions are limited, so that requests identify topics by name.
+// Metadata is never old, because topics are deleted, created and changed.
 func (k *Kafka) options() []kgo.Opt {
-	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0())}
+	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0()), kgo.MetadataMinAge(20 * time.Millisecond)}
 }
 
 // Close closes the connections.
@@ -58,88 +60,52 @@ type Topic struct {
 
 // Topic returns the metadata of a topic. It returns false if the topic does not exist.
 func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
-	request := kmsg.NewPtrMetadataRequest()
-	asked := kmsg.NewMetadataRequestTopic()
-	asked.Topic = kmsg.StringPtr(name)
-	request.Topics = append(request.Topics, asked)
-	response, err := request.RequestWith(ctx, k.client)
+	found, err := k.Admin.ListTopics(ctx, name)
+	if err == nil {
+		err = found[name].Err
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return Topic{}, false, nil
+	}
 	if err != nil {
 		return Topic{}, false, fmt.Errorf("asking for topic %s: %w", name, err)
 	}
-	t := response.Topics[0]
-	if t.ErrorCode == kerr.UnknownTopicOrPartition.Code {
-		return Topic{}, false, nil
-	}
-	if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-		return Topic{}, false, fmt.Errorf("asking for topic %s: %w", name, err)
-	}
-	return Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))}, true, nil
+	return Topic{Name: name, ID: found[name].ID, Partitions: int32(len(found[name].Partitions))}, true, nil
 }
 
-// offsets returns the start (timestamp -2) or end (-1) of each partition's log.
-func (k *Kafka) offsets(ctx context.Context, t Topic, timestamp int64) ([]int64, error) {
-	request := kmsg.NewPtrListOffsetsRequest()
-	request.IsolationLevel = 1
-	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = t.Name
-	for p := range t.Partitions {
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Partition, partition.Timestamp = p, timestamp
-		topic.Partitions = append(topic.Partitions, partition)
+// offsets asks for an offset of each partition's log.
+func (k *Kafka) offsets(ctx context.Context, t Topic, list func(context.Context, ...string) (kadm.ListedOffsets, error)) ([]int64, error) {
+	listed, err := list(ctx, t.Name)
+	if err = errors.Join(err, listed.Error()); err != nil {
+		return nil, fmt.Errorf("asking for the offsets of %s: %w", t.Name, err)
 	}
-	request.Topics = append(request.Topics, topic)
 	offsets := make([]int64, t.Partitions)
-	for _, shard := range k.client.RequestSharded(ctx, request) {
-		if shard.Err != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s: %w", t.Name, shard.Err)
+	for p := range offsets {
+		o, ok := listed.Lookup(t.Name, int32(p))
+		if !ok {
+			return nil, fmt.Errorf("asking for the offsets of %s: no answer about partition %d", t.Name, p)
 		}
-		for _, answered := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range answered.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, fmt.Errorf("asking for the offsets of %s/%d: %w", t.Name, p.Partition, err)
-				}
-				offsets[p.Partition] = p.Offset
-			}
-		}
+		offsets[p] = o.Offset
 	}
 	return offsets, nil
 }
 
 // Ends returns the end of each partition's log, which is its last stable offset.
-func (k *Kafka) Ends(ctx context.Context, t Topic) ([]int64, error) { return k.offsets(ctx, t, -1) }
+func (k *Kafka) Ends(ctx context.Context, t Topic) ([]int64, error) {
+	return k.offsets(ctx, t, k.Admin.ListCommittedOffsets)
+}
 
 // Committed returns a group's committed offset of each partition, and the metadata of the commits. An offset of -1 means no
 // commit.
 func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, []string, error) {
-	request := kmsg.NewPtrOffsetFetchRequest()
-	asked := kmsg.NewOffsetFetchRequestGroup()
-	asked.Group = group
-	topic := kmsg.NewOffsetFetchRequestGroupTopic()
-	topic.Topic = t.Name
-	for p := range t.Partitions {
-		topic.Partitions = append(topic.Partitions, p)
-	}
-	asked.Topics = append(asked.Topics, topic)
-	request.Groups = append(request.Groups, asked)
-	response, err := request.RequestWith(ctx, k.client)
-	if err != nil {
+	found, err := k.Admin.FetchOffsets(ctx, group)
+	if err = errors.Join(err, found.Error()); err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has not committed yet
 		return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
 	}
 	offsets, metadata := slices.Repeat([]int64{-1}, int(t.Partitions)), make([]string, t.Partitions)
-	for _, g := range response.Groups {
-		if g.ErrorCode == kerr.GroupIDNotFound.Code {
-			continue // the group has not committed yet
-		}
-		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
-		}
-		for _, answered := range g.Topics {
-			for _, p := range answered.Partitions {
-				offsets[p.Partition] = p.Offset
-				if p.Metadata != nil {
-					metadata[p.Partition] = *p.Metadata
-				}
-			}
+	for p := range offsets {
+		if o, ok := found.Lookup(t.Name, int32(p)); ok {
+			offsets[p], metadata[p] = o.At, o.Metadata
 		}
 	}
 	return offsets, metadata, nil
@@ -147,7 +113,7 @@ func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, 
 
 // Read reads a topic from its start to its present end.
 func (k *Kafka) Read(ctx context.Context, t Topic) ([]Record, error) {
-	starts, err := k.offsets(ctx, t, -2)
+	starts, err := k.offsets(ctx, t, k.Admin.ListStartOffsets)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (j *judgement) readLetters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[place]bool{}
+	seen := map[Place]bool{}
 	if ok {
 		records, err := j.source.Kafka.Read(ctx, topic)
 		if err != nil {
@@ -35,14 +35,14 @@ func (j *judgement) readLetters(ctx context.Context) error {
 	}
 	for at, expected := range j.letters {
 		if !seen[at] {
-			j.report.fault("no letter for partition %d offset %d part %d (%s)", at.partition, at.Offset, at.Part, expected.reason)
+			j.report.fault("no letter for partition %d offset %d part %d (%s)", at.Partition, at.Offset, at.Part, expected.reason)
 		}
 	}
 	return nil
 }
 
 // judgeLetter compares one letter with the record it is about.
-func (j *judgement) judgeLetter(r Record, seen map[place]bool) {
+func (j *judgement) judgeLetter(r Record, seen map[Place]bool) {
 	at, ok := j.placeOf(r)
 	if !ok {
 		j.report.fault("letter %d: its headers name no position of the topic: %v", r.Offset, r.Headers)
@@ -51,7 +51,7 @@ func (j *judgement) judgeLetter(r Record, seen map[place]bool) {
 	expected, ok := j.letters[at]
 	if !ok {
 		j.report.fault("letter %d: partition %d offset %d part %d is no bad record (%s: %s)",
-			r.Offset, at.partition, at.Offset, at.Part, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
+			r.Offset, at.Partition, at.Offset, at.Part, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
 		return
 	}
 	if seen[at] {
@@ -60,33 +60,33 @@ func (j *judgement) judgeLetter(r Record, seen map[place]bool) {
 	}
 	seen[at] = true
 	j.report.Letters[r.Headers["waterwheel.reason"]]++
-	source := j.records[place{at.partition, Position{Offset: at.Offset}}]
+	source := j.records[Place{at.Partition, Position{Offset: at.Offset}}]
 	for _, f := range letterFaults(r, expected, source, j.source.Group) {
-		j.report.fault("letter %d (partition %d offset %d part %d): %s", r.Offset, at.partition, at.Offset, at.Part, f)
+		j.report.fault("letter %d (partition %d offset %d part %d): %s", r.Offset, at.Partition, at.Offset, at.Part, f)
 	}
 }
 
 // placeOf reads from a letter's headers which record the letter is about.
-func (j *judgement) placeOf(r Record) (place, bool) {
+func (j *judgement) placeOf(r Record) (Place, bool) {
 	id := base64.RawURLEncoding.EncodeToString(j.topic.ID[:]) // as Kafka's tools print it
 	if r.Headers["__connect.errors.topic"] != j.topic.Name || r.Headers["waterwheel.topic.id"] != id {
-		return place{}, false
+		return Place{}, false
 	}
 	partition, err := strconv.ParseInt(r.Headers["__connect.errors.partition"], 10, 32)
 	if err != nil {
-		return place{}, false
+		return Place{}, false
 	}
 	offset, err := strconv.ParseInt(r.Headers["__connect.errors.offset"], 10, 64)
 	if err != nil {
-		return place{}, false
+		return Place{}, false
 	}
 	part := wholeRecord
 	if text, ok := r.Headers["waterwheel.part"]; ok {
 		if part, err = strconv.Atoi(text); err != nil {
-			return place{}, false
+			return Place{}, false
 		}
 	}
-	return place{int32(partition), Position{offset, part}}, true
+	return Place{int32(partition), Position{offset, part}}, true
 }
 
 // letterFaults compares a letter's content and headers with the record.

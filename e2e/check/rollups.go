@@ -52,21 +52,21 @@ func Rollups(ctx context.Context, s Source) (rows int, difference string, err er
 }
 
 // editedMetas returns the metas of measurements whose metas were edited.
-func (j *judgement) editedMetas(ctx context.Context, database *mongo.Database) (map[place]bson.RawValue, error) {
+func (j *judgement) editedMetas(ctx context.Context, database *mongo.Database) (map[Place]bson.RawValue, error) {
 	cursor, err := database.Collection(j.source.Topic+".buckets").Find(ctx, bson.D{{Key: "meta." + EditedField, Value: bson.D{{Key: "$exists", Value: true}}}},
 		options.Find().SetBatchSize(batchBuckets))
 	if err != nil {
 		return nil, fmt.Errorf("reading buckets with edited metas: %w", err)
 	}
 	defer cursor.Close(ctx)
-	edited := map[place]bson.RawValue{}
+	edited := map[Place]bson.RawValue{}
 	for cursor.Next(ctx) {
 		b, err := decodeBucket(cursor.Current)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range b.positions {
-			edited[place{b.Control.Source.Partition, p}] = bson.RawValue{Type: b.Meta.Type, Value: bytes.Clone(b.Meta.Value)}
+			edited[Place{b.Control.Source.Partition, p}] = bson.RawValue{Type: b.Meta.Type, Value: bytes.Clone(b.Meta.Value)}
 		}
 	}
 	if err := cursor.Err(); err != nil {

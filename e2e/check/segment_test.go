@@ -43,11 +43,11 @@ func withOwnMeta(d bson.D) bson.D {
 // judgeSegment is judge for a sample whose last reading is of another series.
 func judgeSegment(t *testing.T, counts bool, documents ...bson.D) *Report {
 	t.Helper()
-	j := &judgement{topic: topic, report: &Report{}, readings: map[place]*events.Reading{}, buckets: map[place]int{}}
+	j := &judgement{topic: topic, report: &Report{}, readings: map[Place]*events.Reading{}, buckets: map[Place]int{}}
 	for i, p := range []Position{{10, 3}, {12, 0}, {11, 0}} {
-		j.readings[place{1, p}] = sample()[i]
+		j.readings[Place{1, p}] = sample()[i]
 	}
-	j.readings[place{1, Position{Offset: 11}}].Meta = "s-17"
+	j.readings[Place{1, Position{Offset: 11}}].Meta = "s-17"
 	for _, d := range documents {
 		raw, err := bson.Marshal(d)
 		if err != nil {

@@ -68,14 +68,14 @@ func (s Source) topicNow(ctx context.Context) (Topic, error) {
 // look is what a reader sees at one moment.
 type look struct {
 	what string
-	seen map[place][]bson.ObjectID // documents that show a measurement
+	seen map[Place][]bson.ObjectID // documents that show a measurement
 	torn []string                  // documents that cannot be read
 }
 
 // lookAt reads the documents shown at the present moment, in two queries.
 func lookAt(ctx context.Context, buckets *mongo.Collection, topic Topic, segmentsFirst bool) (look, error) {
 	now := time.Now()
-	l := look{what: "buckets before segments", seen: map[place][]bson.ObjectID{}}
+	l := look{what: "buckets before segments", seen: map[Place][]bson.ObjectID{}}
 	if segmentsFirst {
 		l.what = "segments before buckets"
 	}
@@ -109,15 +109,15 @@ func (l *look) take(document bson.Raw, topic Topic, now int64) {
 		return
 	}
 	for _, p := range b.positions {
-		at := place{b.Control.Source.Partition, p}
+		at := Place{b.Control.Source.Partition, p}
 		l.seen[at] = append(l.seen[at], b.ID)
 	}
 }
 
 // judge compares a look with the readings, and adds the result to a report.
-func (l *look) judge(readings map[place]*events.Reading, committed []int64, report *Report) {
-	wrong := func(at place, format string, args ...any) {
-		report.fault("%s: partition %d offset %d part %d %s", l.what, at.partition, at.Offset, at.Part, fmt.Sprintf(format, args...))
+func (l *look) judge(readings map[Place]*events.Reading, committed []int64, report *Report) {
+	wrong := func(at Place, format string, args ...any) {
+		report.fault("%s: partition %d offset %d part %d %s", l.what, at.Partition, at.Offset, at.Part, fmt.Sprintf(format, args...))
 	}
 	for at := range readings {
 		switch n := len(l.seen[at]); {
@@ -128,7 +128,7 @@ func (l *look) judge(readings map[place]*events.Reading, committed []int64, repo
 		case n == 1:
 			report.Valid++
 			report.Stored++
-		case at.Offset < committed[at.partition]:
+		case at.Offset < committed[at.Partition]:
 			report.Valid++
 			report.Missing++
 			wrong(at, "is not shown")

@@ -4,12 +4,79 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"waterwheel/e2e/harness"
 )
+
+// members is the number of consumers before a disturbance.
+const members = 3
+
+// These are slots of members: of the one that is killed or leaves, of one that dies before that, and of an added one.
+const (
+	disturbed = 0
+	dead      = 1
+	joining   = members
+)
+
+// owners maps partitions to the slots of their owners.
+type owners map[int32]int
+
+// scenario is one disturbance of a group.
+type scenario struct {
+	name, what string
+	// static gives each member a KAFKA_INSTANCE_ID.
+	static bool
+	// disturb returns when it has started and ended all its processes.
+	disturb func(ctx context.Context, g *group) error
+	// touched reports whether the disturbance concerns a partition, given the owners before and after.
+	touched func(partition int32, before, after owners) bool
+}
+
+func ownedBefore(p int32, before, _ owners) bool { return before[p] == disturbed }
+
+var scenarios = []scenario{
+	{"kill", "a consumer killed with -9 and started again", false, killAndStart, ownedBefore},
+	{"kill-static", "the same with static membership", true, killAndStart, ownedBefore},
+	{"join", "a fourth consumer added", false, func(_ context.Context, g *group) error { return g.start(joining) },
+		func(p int32, _, after owners) bool { return after[p] == joining }},
+	{"leave", "a consumer leaves by SIGTERM", false, func(ctx context.Context, g *group) error { return g.terminate(ctx, disturbed) }, ownedBefore},
+	// The group waits for a dead member then. The next generation begins when its session times out.
+	{"leave-dead", "a consumer leaves by SIGTERM right after another was killed", false, func(ctx context.Context, g *group) error {
+		g.kill(dead)
+		return g.terminate(ctx, disturbed)
+	}, ownedBefore},
+	{"rolling", "all three restarted, one after the other", false, rolling, func(int32, owners, owners) bool { return true }},
+}
+
+// Names returns the names of the scenarios.
+func Names() (names []string) {
+	for _, s := range scenarios {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func killAndStart(_ context.Context, g *group) error {
+	g.kill(disturbed)
+	return g.start(disturbed)
+}
+
+// rolling restarts all members as an orchestrator does. It restarts the next member when the one before reports that it is ready.
+func rolling(ctx context.Context, g *group) error {
+	for slot := range members {
+		if err := g.terminate(ctx, slot); err != nil {
+			return err
+		}
+		if err := g.start(slot); err != nil {
+			return err
+		}
+		if err := g.members[slot].AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // group is the consumers of a scenario. members holds their processes by slot, and nil for an empty slot.
 type group struct {
@@ -19,21 +86,14 @@ type group struct {
 	members  [members + 1]*harness.Consumer
 }
 
-// owners maps partitions to the slots of their owners.
-type owners map[int32]int
-
-func (g *group) start(slot int) error {
+func (g *group) start(slot int) (err error) {
 	settings := g.settings
 	if g.static {
 		settings = settings.With("KAFKA_INSTANCE_ID", fmt.Sprintf("%s-%d", settings["KAFKA_GROUP_ID"], slot))
 	}
 	g.options.note("start consumer %d", slot)
-	process, err := harness.Start(g.options.Consumer, settings)
-	if err != nil {
-		return err
-	}
-	g.members[slot] = process
-	return nil
+	g.members[slot], err = harness.Start(g.options.Consumer, settings)
+	return err
 }
 
 func (g *group) kill(slot int) {
@@ -42,30 +102,18 @@ func (g *group) kill(slot int) {
 	g.members[slot] = nil
 }
 
-// terminate ends a member with SIGTERM. If it does not end with code 0, terminate returns an error.
+// terminate ends a member with SIGTERM, if there is one. If it does not end with code 0, terminate returns an error.
 func (g *group) terminate(ctx context.Context, slot int) error {
-	g.options.note("end consumer %d", slot)
 	process := g.members[slot]
-	code, err := process.Terminate(ctx)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("code %d:\n%s", code, process.Log())
+	if process == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("ending consumer %d: %w", slot, err)
+	g.options.note("end consumer %d", slot)
+	code, err := process.Terminate(ctx)
+	if err != nil || code != 0 {
+		return fmt.Errorf("ending consumer %d: code %d, %w:\n%s", slot, code, err, process.Log())
 	}
 	g.members[slot] = nil
-	return nil
-}
-
-// terminateAll terminates all members, one after the other.
-func (g *group) terminateAll(ctx context.Context) error {
-	for slot, process := range g.members {
-		if process != nil {
-			if err := g.terminate(ctx, slot); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
@@ -88,22 +136,6 @@ func (g *group) ended() error {
 	return nil
 }
 
-// lastWords returns the last lines that each member printed.
-func (g *group) lastWords() string {
-	const most = 10
-	var words strings.Builder
-	for slot, process := range g.members {
-		if process != nil {
-			lines := strings.Split(strings.TrimSpace(process.Log()), "\n")
-			fmt.Fprintf(&words, "\nconsumer %d:\n\t%s", slot, strings.Join(lines[max(0, len(lines)-most):], "\n\t"))
-		}
-	}
-	return words.String()
-}
-
-// restInterval is the time between two checks whether the group is at rest.
-const restInterval = 200 * time.Millisecond
-
 // await waits until so returns true. It returns an error if a member ends by itself.
 func (g *group) await(ctx context.Context, what string, so func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, g.options.Patience)
@@ -114,21 +146,19 @@ func (g *group) await(ctx context.Context, what string, so func() bool) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w%s", what, context.Cause(ctx), g.lastWords())
-		case <-time.After(restInterval):
+			return fmt.Errorf("waiting until %s: %w", what, context.Cause(ctx))
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
 // awaitRest waits until each member has partitions and each partition is read by one member. It returns the owners.
-func (g *group) awaitRest(ctx context.Context) (owners, error) {
-	var by owners
-	err := g.await(ctx, "all partitions are read", func() (rest bool) {
+func (g *group) awaitRest(ctx context.Context) (by owners, err error) {
+	return by, g.await(ctx, "all partitions are read", func() (rest bool) {
 		by, rest = g.look(ctx)
 		return rest
 	})
-	return by, err
 }
 
 // look asks all members for their partitions. It returns false if the group is not at rest.
@@ -138,11 +168,17 @@ func (g *group) look(ctx context.Context) (owners, bool) {
 		if process == nil {
 			continue
 		}
-		partitions, err := assigned(ctx, process)
-		if err != nil || len(partitions) == 0 {
+		var view struct {
+			Partitions []struct {
+				Partition int32 `json:"partition"`
+				Working   bool  `json:"working"`
+			} `json:"partitions"`
+		}
+		_, body, err := process.Get(ctx, "/api/status")
+		if err != nil || json.Unmarshal([]byte(body), &view) != nil || len(view.Partitions) == 0 {
 			return nil, false
 		}
-		for _, p := range partitions {
+		for _, p := range view.Partitions {
 			if _, twice := by[p.Partition]; twice || !p.Working {
 				return nil, false
 			}
@@ -150,27 +186,4 @@ func (g *group) look(ctx context.Context) (owners, bool) {
 		}
 	}
 	return by, len(by) == g.options.Partitions
-}
-
-// partition is the state of a partition, as its consumer reports it.
-type partition struct {
-	Partition int32 `json:"partition"`
-	Working   bool  `json:"working"`
-}
-
-func assigned(ctx context.Context, process *harness.Consumer) ([]partition, error) {
-	status, body, err := process.Get(ctx, "/api/status")
-	if err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("asking /api/status: status %d", status)
-	}
-	var view struct {
-		Partitions []partition `json:"partitions"`
-	}
-	if err := json.Unmarshal([]byte(body), &view); err != nil {
-		return nil, fmt.Errorf("reading /api/status: %w", err)
-	}
-	return view.Partitions, nil
 }

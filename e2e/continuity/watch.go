@@ -4,15 +4,95 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"waterwheel/e2e/bench"
 	"waterwheel/e2e/check"
+	"waterwheel/e2e/events"
 )
+
+// load writes measurements of all series in turn at a steady rate, each with the present time.
+type load struct {
+	options Options
+	client  *kgo.Client
+	book    *events.Book
+	fail    context.CancelCauseFunc // fails the scenario
+	// acknowledged is called for each record that Kafka has acknowledged.
+	acknowledged func(partition int32, offset int64, made time.Time)
+	cancel       context.CancelFunc
+	done         sync.WaitGroup
+	stopped      bool
+}
+
+// startLoad writes to the topic until it is stopped.
+func startLoad(ctx context.Context, o Options, topic string, fail context.CancelCauseFunc, acknowledged func(int32, int64, time.Time)) (*load, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(o.Servers.Brokers, ",")...), kgo.DefaultProduceTopic(topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		return nil, fmt.Errorf("making a producer: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{options: o, client: client, book: events.NewBook(), fail: fail, acknowledged: acknowledged, cancel: cancel}
+	l.done.Go(func() { l.run(ctx) })
+	return l, nil
+}
+
+// run writes until the context ends. After a delay it catches up.
+func (l *load) run(ctx context.Context) {
+	begun := time.Now()
+	ticks := time.NewTicker(10 * time.Millisecond)
+	defer ticks.Stop()
+	for sent := 0; ; {
+		now := time.Now()
+		for due := int(now.Sub(begun).Seconds() * float64(l.options.Rate)); sent < due && ctx.Err() == nil; sent++ {
+			l.send(context.WithoutCancel(ctx), sent, now)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// send writes measurement number n.
+func (l *load) send(ctx context.Context, n int, now time.Time) {
+	series := n % l.options.Series
+	e := l.book.Add(events.Of(events.Reading{
+		Time: now.UnixMilli(), Meta: fmt.Sprintf("sensor-%d", series),
+		Fields: bson.D{{Key: "serial", Value: int32(n)}, {Key: "temperature", Value: float64(n%400) / 10}},
+	}))
+	record := &kgo.Record{Partition: int32(series % l.options.Partitions), Key: e.Key, Value: e.Value}
+	l.client.Produce(ctx, record, func(r *kgo.Record, err error) {
+		if err != nil {
+			l.fail(fmt.Errorf("writing a record: %w", err))
+			return
+		}
+		l.acknowledged(r.Partition, r.Offset, now)
+	})
+}
+
+// stop ends the load once Kafka has acknowledged all of it. It may be called again.
+func (l *load) stop(ctx context.Context) error {
+	if l.stopped {
+		return nil
+	}
+	l.stopped = true
+	l.cancel()
+	l.done.Wait()
+	defer l.client.Close()
+	if err := l.client.Flush(ctx); err != nil {
+		return fmt.Errorf("writing the last records: %w", err)
+	}
+	return nil
+}
 
 // lookEvery is the pause after the answer to a look. It is much shorter than a flush interval.
 const lookEvery = 50 * time.Millisecond
@@ -148,12 +228,86 @@ func (w *watch) writtenSince(moment time.Time, times int) bool {
 	return true
 }
 
-// unseen returns the number of records that were not yet seen to be stored.
-func (w *watch) unseen() (n int) {
+// result computes the figures from the looks so far.
+func (w *watch) result(first, begin, recovered time.Time, touched func(partition int32) bool) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, waiting := range w.waiting {
-		n += len(waiting)
+	now := time.Now()
+	return &Result{
+		Recovered:       recovered.Sub(begin),
+		Before:          gapOf(w.writes, first, begin, func(int32) bool { return true }),
+		Own:             gapOf(w.writes, begin, now, touched),
+		Others:          gapOf(w.writes, begin, now, func(p int32) bool { return !touched(p) }),
+		FreshnessBefore: freshnessOf(w.samples, first, begin),
+		Freshness:       freshnessOf(w.samples, begin, recovered),
+		Looked:          longestGap(w.looks, first, now),
 	}
-	return n
+}
+
+// freshnessOf returns the freshness of the measurements first seen between from and to.
+func freshnessOf(samples []sample, from, to time.Time) bench.Freshness {
+	var ages []time.Duration
+	for _, s := range samples {
+		if s.seen.After(from) && !s.seen.After(to) {
+			ages = append(ages, s.age)
+		}
+	}
+	return bench.FreshnessOf(ages)
+}
+
+// longestGap returns the longest time between two consecutive writes that overlaps the interval from..to. writes are in order.
+// The last gap counts until to.
+func longestGap(writes []time.Time, from, to time.Time) time.Duration {
+	last, longest := from, time.Duration(0)
+	for _, at := range writes {
+		if !at.Before(to) {
+			break
+		}
+		if at.After(from) {
+			longest = max(longest, at.Sub(last))
+		}
+		last = at
+	}
+	return max(longest, to.Sub(last))
+}
+
+// Gap is the longest time without a durable write, over some partitions.
+type Gap struct {
+	// Partitions is the number of these partitions. Partition has the longest gap.
+	Partitions int
+	Partition  int32
+	Longest    time.Duration
+	// Least is the longest gap of the partition that did best.
+	Least time.Duration
+}
+
+// gapOf returns the gap of the wanted partitions. writes are by partition.
+func gapOf(writes [][]time.Time, from, to time.Time, wanted func(partition int32) bool) (g Gap) {
+	for p, of := range writes {
+		if !wanted(int32(p)) {
+			continue
+		}
+		longest := longestGap(of, from, to)
+		if g.Partitions++; g.Partitions == 1 || longest < g.Least {
+			g.Least = longest
+		}
+		if longest > g.Longest {
+			g.Longest, g.Partition = longest, int32(p)
+		}
+	}
+	return g
+}
+
+// String returns the least and the longest gap in seconds, and the number of partitions.
+func (g Gap) String() string {
+	if g.Partitions == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f–%.1f (%d)", g.Least.Seconds(), g.Longest.Seconds(), g.Partitions)
+}
+
+// sample is the time when a measurement was first seen, and its age then.
+type sample struct {
+	seen time.Time
+	age  time.Duration
 }

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/e2e/harness/proxy"
@@ -175,10 +176,14 @@ func (c *Cluster) Brokers() []*Broker { return c.brokers }
 
 // AwaitBrokers waits until every running broker is part of the cluster, and every replica of every topic is in sync.
 func (c *Cluster) AwaitBrokers(ctx context.Context) error {
-	client := &kafka.Client{Addr: kafka.TCP(strings.Split(c.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
-	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Address(), ",")...), kgo.MetadataMinAge(20*time.Millisecond))
+	if err != nil {
+		return fmt.Errorf("making a client of the brokers: %w", err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
 	for {
-		if c.formed(ctx, client) {
+		if c.formed(ctx, admin) {
 			return nil
 		}
 		select {
@@ -189,7 +194,7 @@ func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 	}
 }
 
-func (c *Cluster) formed(ctx context.Context, client *kafka.Client) bool {
+func (c *Cluster) formed(ctx context.Context, admin *kadm.Client) bool {
 	for _, b := range c.brokers { // Kafka lists a broker before the broker opens its ports
 		if b.Running() && !b.listening(ctx) {
 			return false
@@ -197,13 +202,13 @@ func (c *Cluster) formed(ctx context.Context, client *kafka.Client) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	metadata, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+	metadata, err := admin.Metadata(ctx)
 	if err != nil || len(metadata.Brokers) != c.running() {
 		return false
 	}
 	for _, t := range metadata.Topics {
 		for _, p := range t.Partitions {
-			if p.Error != nil || len(p.Isr) < min(len(p.Replicas), len(metadata.Brokers)) {
+			if p.Err != nil || len(p.ISR) < min(len(p.Replicas), len(metadata.Brokers)) {
 				return false
 			}
 		}

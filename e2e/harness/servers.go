@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -31,7 +32,7 @@ type Servers struct {
 
 	kafka *embedded.Kafka
 	mongo *embedded.Mongo
-	admin *kafka.Client
+	admin *kadm.Client
 	slow  bool
 	watch *proxy.Keys // Nil means that the commands of the program are not read.
 }
@@ -112,12 +113,14 @@ func (s *Servers) probe(ctx context.Context) error {
 func (s *Servers) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	s.admin = &kafka.Client{
-		Addr:      kafka.TCP(strings.Split(s.Brokers, ",")...),
-		Transport: &kafka.Transport{MetadataTTL: time.Second},
-		Timeout:   probePatience,
+	if s.admin == nil {
+		client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(s.Brokers, ",")...), kgo.MetadataMinAge(20*time.Millisecond))
+		if err != nil {
+			return fmt.Errorf("making a client of the Kafka at %s: %w", s.Brokers, err)
+		}
+		s.admin = kadm.NewClient(client)
 	}
-	if _, err := s.admin.Metadata(ctx, &kafka.MetadataRequest{}); err != nil {
+	if _, err := s.admin.BrokerMetadata(ctx); err != nil {
 		return fmt.Errorf("asking the Kafka at %s for metadata: %w", s.Brokers, err)
 	}
 	database, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
@@ -166,7 +169,7 @@ func (s *Servers) String() string {
 // Close stops the embedded servers. Given servers keep running.
 func (s *Servers) Close() error {
 	if s.admin != nil {
-		s.admin.Transport.(*kafka.Transport).CloseIdleConnections()
+		s.admin.Close()
 	}
 	if s.kafka != nil {
 		s.kafka.Close()

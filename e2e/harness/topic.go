@@ -3,35 +3,29 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"waterwheel/e2e/events"
 )
 
-// CreateTopic creates a topic with the broker's default replication. settings are topic settings, as pairs of name and value.
+// CreateTopic creates a topic with the broker's default replication, and waits until every partition has a leader. settings are topic
+// settings, as pairs of name and value.
 func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int, settings ...string) error {
-	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: -1}
+	configs := map[string]*string{}
 	for i := 0; i+1 < len(settings); i += 2 {
-		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: settings[i], ConfigValue: settings[i+1]})
+		configs[settings[i]] = &settings[i+1]
 	}
-	response, err := s.admin.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
-	if err == nil {
-		err = response.Errors[name]
-	}
-	if err != nil {
+	if _, err := s.admin.CreateTopic(ctx, int32(partitions), -1, configs, name); err != nil {
 		return fmt.Errorf("creating topic %s: %w", name, err)
 	}
-	return s.awaitLeaders(ctx, name)
-}
-
-// awaitLeaders waits until every partition of a topic has a leader.
-func (s *Servers) awaitLeaders(ctx context.Context, name string) error {
 	for {
-		response, err := s.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{name}})
-		if err == nil && len(response.Topics) == 1 && led(response.Topics[0]) {
+		found, err := s.admin.ListTopics(ctx, name)
+		if t := found[name]; err == nil && t.Err == nil && len(t.Partitions) == partitions && !slices.ContainsFunc(t.Partitions.Sorted(), notLed) {
 			return nil
 		}
 		select {
@@ -42,21 +36,11 @@ func (s *Servers) awaitLeaders(ctx context.Context, name string) error {
 	}
 }
 
-func led(t kafka.Topic) bool {
-	if t.Error != nil || len(t.Partitions) == 0 {
-		return false
-	}
-	for _, p := range t.Partitions {
-		if p.Error != nil {
-			return false
-		}
-	}
-	return true
-}
+func notLed(p kadm.PartitionDetail) bool { return p.Err != nil || p.Leader < 0 }
 
 // DeleteTopics deletes topics, and ignores topics that do not exist.
 func (s *Servers) DeleteTopics(ctx context.Context, names ...string) error {
-	if _, err := s.admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names}); err != nil {
+	if _, err := s.admin.DeleteTopics(ctx, names...); err != nil {
 		return fmt.Errorf("deleting topics %v: %w", names, err)
 	}
 	return nil

@@ -33,25 +33,10 @@ func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{
 		"-help": exitDone, "-unknown": exitUsage, "-scenario none": exitUsage, "-set NAME": exitUsage, "-records 0": exitUsage,
-		"-peers ceiling": exitUsage, "surplus": exitUsage, "-consumer /does/not/exist -records 1 -patience 20s": exitFailed,
+		"-peers ceiling": exitUsage, "-live 10x": exitUsage, "-live 10x1 -ways none": exitUsage, "surplus": exitUsage, "-consumer /does/not/exist -records 1 -patience 20s": exitFailed,
 	} {
 		if code := run(t.Context(), strings.Fields(args)); code != want {
 			t.Errorf("bench %s: code %d, not %d", args, code, want)
-		}
-	}
-}
-
-// TestCommandIsTheMakefiles checks that the report names the call of make for the same run.
-func TestCommandIsTheMakefiles(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"":                                    "make bench-e2e",
-		"-consumer bin/waterwheel":            "make bench-e2e",
-		"-consumer bin/waterwheel -records 9": "make bench-e2e BENCHFLAGS='-records 9'",
-		"-rounds 2":                           "make bench-e2e BENCHFLAGS='-rounds 2'",
-	} {
-		if got := commandOf(strings.Fields(args)); got != want {
-			t.Errorf("%q: %s, not %s", args, got, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"waterwheel/e2e/chaos"
+	"waterwheel/e2e/naive"
 )
 
 func main() {
@@ -28,7 +28,7 @@ func run(args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "naive":
-			return chaos.Naive()
+			return naive.Run()
 		case "ferretdb":
 			return ferretDB(args[1:])
 		}

@@ -14,11 +14,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"waterwheel/e2e/bench"
 	"waterwheel/e2e/continuity"
 	"waterwheel/e2e/harness"
 )
@@ -37,16 +37,9 @@ func main() {
 	os.Exit(code)
 }
 
-// wish is the parsed command line.
-type wish struct {
-	options continuity.Options
-	out     string
-}
-
 // parse reads the command line.
-func parse(args []string) (*wish, error) {
-	w := &wish{options: continuity.Options{Settings: harness.Settings{}, Scenarios: continuity.Names(), Log: os.Stderr}}
-	o := &w.options
+func parse(args []string) (continuity.Options, error) {
+	o := continuity.Options{Settings: harness.Settings{}, Scenarios: continuity.Names(), Log: os.Stderr}
 	flags := flag.NewFlagSet("continuity", flag.ContinueOnError)
 	flags.Func("only", "scenarios, comma-separated, of "+strings.Join(continuity.Names(), ", ")+" (default: all)", func(list string) error {
 		o.Scenarios = strings.Split(list, ",")
@@ -62,19 +55,18 @@ func parse(args []string) (*wish, error) {
 		o.Settings[name] = value
 	}))
 	flags.StringVar(&o.Consumer, "consumer", "", "a consumer that is built already")
-	flags.StringVar(&w.out, "out", "", "file that the figures are written into, as JSON")
 	if err := flags.Parse(args); err != nil {
-		return nil, err
+		return o, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is no flag", flags.Arg(0))
+		return o, fmt.Errorf("%q is no flag", flags.Arg(0))
 	}
-	return w, o.Validate()
+	return o, o.Validate()
 }
 
-// run measures as the arguments say, and returns the exit code.
+// run plays the scenarios, prints the table, and returns the exit code. If a scenario fails, the table has the results before it.
 func run(ctx context.Context, args []string) int {
-	w, err := parse(args)
+	o, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitDone
@@ -82,61 +74,17 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "continuity: %v\nRun it with -help for its flags.\n", err)
 		return exitUsage
 	}
-	if err := w.with(ctx, func() error { return w.measure(ctx, commandOf(args)) }); err != nil {
+	err = harness.WithServers(ctx, o.Consumer, func(servers *harness.Servers, consumer string) error {
+		o.Servers, o.Consumer = servers, consumer
+		machine := bench.Machine(ctx, servers)
+		results, err := continuity.Run(ctx, o)
+		fmt.Printf("%s- %d measurements a second over %d series and %d partitions; undisturbed for %s; %v\n\n%s",
+			machine, o.Rate, o.Series, o.Partitions, o.Before, o.Settings, continuity.Table(results))
+		return err
+	})
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "continuity: %v\n", err)
 		return exitFailed
 	}
 	return exitDone
-}
-
-// commandOf returns the command line of make that gives these arguments. The Makefile adds -consumer itself.
-func commandOf(args []string) string {
-	if len(args) >= 2 && args[0] == "-consumer" {
-		args = args[2:]
-	}
-	if len(args) == 0 {
-		return "make continuity"
-	}
-	return "make continuity CONTINUITYFLAGS='" + strings.Join(args, " ") + "'"
-}
-
-// with builds the program, starts the servers that are not given, and calls do.
-func (w *wish) with(ctx context.Context, do func() error) (err error) {
-	dir, err := os.MkdirTemp("", "waterwheel-continuity-")
-	if err != nil {
-		return fmt.Errorf("making a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if w.options.Consumer == "" {
-		if w.options.Consumer, err = harness.Build(ctx, dir, false); err != nil {
-			return err
-		}
-	}
-	if jars := os.Getenv("E2E_KAFKA_LIBS"); jars != "" && os.Getenv("E2E_KAFKA_BROKERS") == "" {
-		cluster, err := harness.StartCluster(ctx, harness.ClusterOptions{Jars: jars, Dir: filepath.Join(dir, "kafka"), Brokers: 3})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, cluster.Close()) }()
-		os.Setenv("E2E_KAFKA_BROKERS", cluster.Address()) // StartServers reads this variable
-	}
-	if w.options.Servers, err = harness.StartServers(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.options.Servers.Close()) }()
-	return do()
-}
-
-// measure plays the scenarios, prints the table and writes the file. If a scenario fails, it does so for the results before it.
-func (w *wish) measure(ctx context.Context, command string) error {
-	report, err := continuity.Run(ctx, w.options)
-	if report == nil || len(report.Results) == 0 {
-		return err
-	}
-	report.Command = command
-	fmt.Print(report.Markdown())
-	if w.out != "" {
-		err = errors.Join(err, report.Write(w.out))
-	}
-	return err
 }

@@ -9,13 +9,12 @@ import (
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	w, err := parse(strings.Fields("-only join,leave -rate 500 -set KAFKA_LEASE=5s -set FLUSH_INTERVAL=1s -before 20s -partitions 6 -out figures.json"))
+	o, err := parse(strings.Fields("-only join,leave -rate 500 -set KAFKA_LEASE=5s -set FLUSH_INTERVAL=1s -before 20s -partitions 6"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := w.options
-	if !slices.Equal(o.Scenarios, []string{"join", "leave"}) || o.Rate != 500 || o.Partitions != 6 || o.Before != 20*time.Second || w.out != "figures.json" {
-		t.Errorf("%+v", w)
+	if !slices.Equal(o.Scenarios, []string{"join", "leave"}) || o.Rate != 500 || o.Partitions != 6 || o.Before != 20*time.Second {
+		t.Errorf("%+v", o)
 	}
 	if o.Settings["KAFKA_LEASE"] != "5s" || o.Settings["FLUSH_INTERVAL"] != "1s" || len(o.Settings) != 2 {
 		t.Errorf("the settings are %v", o.Settings)
@@ -31,20 +30,6 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if code := run(t.Context(), strings.Fields(args)); code != want {
 			t.Errorf("continuity %s: code %d, not %d", args, code, want)
-		}
-	}
-}
-
-// TestCommandIsTheMakefiles checks that the command leaves out the built consumer, because the target of make names it.
-func TestCommandIsTheMakefiles(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"-consumer bin/waterwheel":            "make continuity",
-		"-consumer bin/waterwheel -only kill": "make continuity CONTINUITYFLAGS='-only kill'",
-		"-only kill":                          "make continuity CONTINUITYFLAGS='-only kill'",
-	} {
-		if got := commandOf(strings.Fields(args)); got != want {
-			t.Errorf("%s: %s", args, got)
 		}
 	}
 }

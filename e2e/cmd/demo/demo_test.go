@@ -1,55 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 )
-
-// TestChart checks that bars are as high as their values and that the crash is at its place. No line may be wider than the
-// screen.
-func TestChart(t *testing.T) {
-	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	points := make([]point, chartWidth)
-	for i := range points {
-		value := 100.0
-		if i >= chartWidth/2 {
-			value = 31.25 // two and a half rows of eight
-		}
-		points[i] = point{begin.Add(time.Duration(i) * time.Second), value}
-	}
-	s := &stage{out: &screen{w: &bytes.Buffer{}}, killed: begin.Add(10 * time.Second)}
-	lines := s.chart(points)
-	full, half := strings.Repeat("█", chartWidth/2), strings.Repeat("▄", chartWidth/2)
-	want := []string{" 100% ┤" + full}
-	for _, label := range []string{"      ", "  75% ", "      ", "  50% "} {
-		want = append(want, label+"┤"+full)
-	}
-	want = append(want, "      ┤"+full+half, "  25% ┤"+full+full, "      ┤"+full+full,
-		"   0% └"+strings.Repeat("─", 10)+"▲"+strings.Repeat("─", chartWidth-11),
-		"       12:00:00 SIGKILL"+strings.Repeat(" ", chartWidth-24)+"12:01:07")
-	if !slices.Equal(lines, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
-	}
-	for _, killed := range []time.Duration{-time.Hour, 0, 66 * time.Second, time.Hour} {
-		s.killed = begin.Add(killed)
-		for _, line := range s.chart(points) {
-			if utf8.RuneCountInString(line) > width {
-				t.Errorf("killed after %v: %q is wider than %d", killed, line, width)
-			}
-		}
-	}
-}
 
 // TestDocument checks that long columns are cut, and that small documents take one line.
 func TestDocument(t *testing.T) {
@@ -118,21 +80,9 @@ func TestPlottedSensorsHaveThatField(t *testing.T) {
 	}
 }
 
-// TestMinutesAreCompared checks that every kind of difference between rows and measurements is found.
-func TestMinutesAreCompared(t *testing.T) {
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	want := map[time.Time]minute{at: {4, 200}, at.Add(time.Minute): {4, 210}}
-	for says, have := range map[string]map[time.Time]minute{
-		"":                               {at: {4, 200}, at.Add(time.Minute): {4, 210}},
-		"12:01 has {n:0 sum:0}":          {at: {4, 200}},
-		"12:00 has {n:8 sum:400}":        {at: {8, 400}, at.Add(time.Minute): {4, 210}},
-		"12:02 has a row, and no measur": {at: {4, 200}, at.Add(time.Minute): {4, 210}, at.Add(2 * time.Minute): {1, 1}},
-	} {
-		if got := compareMinutes(have, want); (got == "") != (says == "") || !strings.Contains(got, says) {
-			t.Errorf("%v: %q, want %q", have, got, says)
-		}
-	}
-	history := tankHistory(at)
+// TestTankHasAHistory checks that a minute of it has several readings.
+func TestTankHasAHistory(t *testing.T) {
+	history := tankHistory(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	if len(history) != tankHours*60*4 || !strings.Contains(string(history[0].Value), tankName) {
 		t.Errorf("the history has %d readings, the first %s", len(history), history[0].Value)
 	}

@@ -4,6 +4,12 @@
 // compiles it.
 //
 // It exits with 0 only if every valid measurement is stored exactly once and every bad record is a letter.
+//
+//	stage.go    the servers, the consumer, and the names and settings
+//	play.go     the scenes
+//	sensors.go  measurements of this machine, of simulated sensors and of a tank
+//	show.go     what is stored: the count, charts, one bucket; screen.go: lines and colours
+//	keep.go     looking around afterwards
 package main
 
 import (
@@ -15,51 +21,39 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"waterwheel/e2e/cmd/demo/choices"
 )
 
 // limit bounds the duration of the demo, without the time of -keep.
 const limit = 3 * time.Minute
 
 func main() {
-	c, err := choices.Parse(os.Args[1:], os.Stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err = run(ctx, newScreen(os.Stdout), c)
-		stop()
-	}
+	keep := flag.Bool("keep", false, "leave everything running at the end")
+	consumer := flag.String("consumer", "", "the path of a built consumer; empty: build it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, newScreen(os.Stdout), *consumer, *keep)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-// run plays the demo from the start of the servers to the last line, and keeps it running if the choices say so.
-func run(ctx context.Context, out *screen, c choices.Choices) (err error) {
+// run plays the demo from the start of the servers to the last line, and lets it go on if the user wants to look around.
+func run(ctx context.Context, out *screen, consumer string, keep bool) (err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out.title("waterwheel: measurements from Kafka to MongoDB, each stored exactly once")
-	s, err := open(limited, out, c.Consumer)
+	s, err := open(limited, out, consumer)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := s.close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.play(limited); err != nil {
 		return err
 	}
-	if err := s.show(limited, c.Keep); err != nil {
+	if err := s.show(limited, keep); err != nil || !keep {
 		return err
 	}
-	if c.Keep {
-		return s.keep(ctx)
-	}
-	return nil
+	return s.keep(ctx)
 }

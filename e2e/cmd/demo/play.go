@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"waterwheel/e2e/harness"
 )
 
@@ -133,6 +135,51 @@ func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
 		return nil, fmt.Errorf("the consumer ended with code %d after SIGTERM:\n%s", code, s.consumer.Log())
 	}
 	return m, nil
+}
+
+// awaitRollups waits until a pass over the rollups of every partition is done that began after the call.
+func (s *stage) awaitRollups(ctx context.Context) error {
+	for committed := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		m, err := s.consumer.Metrics(ctx)
+		if err == nil && m.Sum("waterwheel_rollup_behind_seconds") < time.Since(committed).Seconds() {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the rollups: %w\n%s", ctx.Err(), s.consumer.Log())
+		}
+	}
+}
+
+// readAgain resets the group to the earliest offset, as an operator would, and lets a consumer read all records again.
+func (s *stage) readAgain(ctx context.Context) error {
+	if err := s.resetOffsets(ctx); err != nil {
+		return err
+	}
+	s.out.step(red, "↺", "the group is set back to the earliest offset: everything comes again")
+	if err := s.startConsumer(ctx); err != nil {
+		return err
+	}
+	s.out.step(green, "✓", "consumer started again as process %d", s.consumer.PID())
+	m, err := s.finish(ctx)
+	if err != nil {
+		return err
+	}
+	s.readTwice = int(m.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
+	s.out.step(green, "✓", "everything read again: %s measurements recognised, %s stored",
+		grouped(s.readTwice), grouped(int(m.Sum("waterwheel_measurements_stored_total"))))
+	return nil
+}
+
+// resetOffsets commits the start of the log for all partitions. The group has no members at this time.
+func (s *stage) resetOffsets(ctx context.Context) error {
+	var starts kadm.Offsets
+	for p := range int32(partitions) {
+		starts.AddOffset(topicName, p, 0, -1)
+	}
+	if err := s.reader.Admin.CommitAllOffsets(ctx, groupName, starts); err != nil {
+		return fmt.Errorf("resetting the group's offsets: %w", err)
+	}
+	return nil
 }
 
 // produce sends measurements until end.

@@ -87,8 +87,8 @@ func (s *stage) start(ctx context.Context) (err error) {
 		"MONGODB_DATABASE":         databaseName,
 		"MONGODB_WRITE_TIMEOUT":    "2s",
 		"LOG_FORMAT":               "text",
-		// These make totals by minute and hour at once.
-		"ROLLUP_LEVELS":   "1m,1h",
+		// These make totals by minute, hour and day at once.
+		"ROLLUP_LEVELS":   "1m,1h,1d",
 		"ROLLUP_INTERVAL": "1s",
 		"ROLLUP_SHARE":    "1",
 	}

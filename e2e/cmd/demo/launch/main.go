@@ -3,25 +3,47 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
-
-	"waterwheel/e2e/cmd/demo/choices"
+	"time"
 )
+
+const about = `make demo shows waterwheel at work on this machine, with nothing to install: a
+Kafka and a MongoDB inside the demo's process, measurements of this machine and
+of some simulated sensors, and the real consumer beside it. Once it is compiled
+it takes half a minute:
+
+  1. the consumer is killed (SIGKILL) between a write and its commit, and
+     started again;
+  2. its group is set back to the earliest offset: it reads everything again,
+     and stores nothing twice;
+  3. what is stored is compared with what was produced, record by record;
+  4. what is stored is shown: charts, and one bucket.
+
+It listens on this machine only, writes to bin/ and a temporary folder, and
+exits with 0 only if every valid measurement is stored exactly once and every
+bad record is a letter.
+
+  make demo DEMOFLAGS=-keep     leaves everything running at the end, to look
+                                around
+  make demo CONSUMER=path       takes this consumer instead of building it
+`
 
 // tags leave out backends of FerretDB that the demo does not use.
 const tags = "ferretdb_no_postgresql"
 
 func main() {
-	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
-		return
-	} else if err != nil {
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -29,44 +51,105 @@ func main() {
 
 // run does not return if it succeeds, because the process then becomes the demo.
 func run(args []string) error {
-	c, err := choices.Parse(args, os.Stdout)
-	if err != nil {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(os.Stdout, about) }
+	keep := flags.Bool("keep", false, "leave everything running at the end")
+	consumer := flags.String("consumer", "", "a built consumer")
+	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is no flag of the demo: -h explains it", flags.Arg(0))
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return fmt.Errorf("looking for the repository: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	program, err := compile(ctx, &c)
-	stop()
-	if err != nil {
+	defer stop()
+	program := filepath.Join(root, "bin", "demo")
+	if err := build(ctx, os.Stdout, "the demo", filepath.Join(root, "e2e"), "-tags", tags, "-o", program, "./cmd/demo"); err != nil {
 		return err
 	}
-	if err := syscall.Exec(program, append([]string{program}, c.Args()...), os.Environ()); err != nil {
+	if *consumer == "" {
+		*consumer = filepath.Join(root, "bin", "demo-consumer")
+		if err := build(ctx, os.Stdout, "the consumer", root, "-o", *consumer, "./cmd/consumer"); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Exec(program, []string{program, fmt.Sprintf("-keep=%t", *keep), "-consumer", *consumer}, os.Environ()); err != nil {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
 	return nil
 }
 
-// compile builds the demo into bin/, and the consumer unless one is given. It returns the path of the demo.
-func compile(ctx context.Context, c *choices.Choices) (program string, err error) {
-	root, err := filepath.Abs("..")
+// build runs go build, and shows how many modules it has downloaded and how many packages it has compiled. An error contains all
+// other lines, such as those of the compiler.
+func build(ctx context.Context, out io.Writer, name, dir string, args ...string) error {
+	command := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
+	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off")
+	said, err := command.StderrPipe()
 	if err != nil {
-		return "", fmt.Errorf("looking for the repository: %w", err)
+		return fmt.Errorf("compiling %s: %w", name, err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "cmd", "consumer")); err != nil {
-		return "", fmt.Errorf("looking for cmd/consumer (use make demo): %w", err)
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("compiling %s: %w", name, err)
 	}
-	builds := []build{{
-		name: "the demo", dir: filepath.Join(root, "e2e"), pkg: "./cmd/demo", tags: tags, to: filepath.Join(root, "bin", "demo"),
-	}}
-	if c.Consumer == "" {
-		c.Consumer = filepath.Join(root, "bin", "demo-consumer")
-		builds = append(builds, build{name: "the consumer", dir: root, pkg: "./cmd/consumer", to: c.Consumer})
-	} else if _, err := os.Stat(c.Consumer); err != nil {
-		return "", fmt.Errorf("looking for the consumer: %w", err)
-	}
-	for _, b := range builds {
-		if err := b.run(ctx, newProgress(os.Stdout, b.name)); err != nil {
-			return "", err
+	p := progress{out: out, name: name, terminal: isTerminal(out), begin: time.Now()}
+	var other strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "go: downloading "):
+			p.modules++
+			p.say(time.Now())
+		case strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t"):
+			fmt.Fprintln(&other, line)
+		default: // -v names each package
+			p.packages++
+			p.say(time.Now())
 		}
 	}
-	return builds[0].to, nil
+	_, _ = io.Copy(io.Discard, said)
+	err = command.Wait()
+	if p.terminal && !p.said.IsZero() {
+		fmt.Fprintln(out)
+	}
+	if err != nil {
+		return fmt.Errorf("compiling %s: %w\n%s", name, err, other.String())
+	}
+	return nil
+}
+
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// progress shows how far a build is. On a terminal it changes one line, elsewhere it prints a line every ten seconds.
+type progress struct {
+	out               io.Writer
+	name              string
+	terminal          bool
+	begin, said       time.Time // said is the time of the last output. Zero means never.
+	modules, packages int
+}
+
+// say prints the progress, unless the build or the last output is too recent.
+func (p *progress) say(now time.Time) {
+	every, form := 10*time.Second, "%s\n"
+	if p.terminal {
+		every, form = 200*time.Millisecond, "\r\x1b[K%s"
+	}
+	if now.Sub(p.begin) < 2*time.Second || now.Sub(p.said) < every {
+		return
+	}
+	if p.said.IsZero() {
+		fmt.Fprintf(p.out, "Go compiles %s. The first time this takes minutes, later seconds.\n", p.name)
+	}
+	p.said = now
+	fmt.Fprintf(p.out, form, fmt.Sprintf("%4.0f s  %d modules downloaded, %d packages compiled", now.Sub(p.begin).Seconds(), p.modules, p.packages))
 }
