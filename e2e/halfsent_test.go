@@ -59,7 +59,7 @@ func halfSent(t *testing.T, secure bool) bool {
 	s.sendPlain(series, series)
 	s.awaitCommitted(first, 30*time.Second)
 
-	if n, err := first.SetSendBuffers(w.link.Address(), 0); n == 0 {
+	if n, err := setSendBuffers(first, w.link.Address(), 0); n == 0 {
 		t.Skipf("the buffers of a process's connections cannot be made small here: %v", err)
 	}
 	w.link.Choke(20 << 10)
@@ -77,7 +77,7 @@ func halfSent(t *testing.T, secure bool) bool {
 	second := s.start("FLUSH_INTERVAL", "1s")
 	s.awaitCommitted(second, time.Minute)
 
-	if _, err := first.SetSendBuffers(w.link.Address(), 1<<20); err != nil { // one system call could send the rest
+	if _, err := setSendBuffers(first, w.link.Address(), 1<<20); err != nil { // one system call could send the rest
 		t.Fatal(err)
 	}
 	s.signal(first, syscall.SIGCONT)
@@ -177,7 +177,7 @@ func certified(t *testing.T) (server *tls.Config, authority string) {
 func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if _, err := c.SetSendBuffers(w.link.Address(), 0); err != nil { // also of new connections
+		if _, err := setSendBuffers(c, w.link.Address(), 0); err != nil { // also of new connections
 			t.Fatal(err)
 		}
 		for _, m := range w.tap.Writes() {

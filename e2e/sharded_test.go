@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
@@ -126,7 +127,7 @@ func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
 			load.stop()
 			s.awaitCommitted(consumer, time.Minute)
 			s.terminate(consumer)
-			counts, err := s.on.CountsOf(t.Context(), s.collection(timeseries.BucketsSuffix), bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
+			counts, err := s.countsOf(t.Context(), s.collection(timeseries.BucketsSuffix), bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,11 +156,11 @@ func TestLargeChunksOfSegmentsAreSpread(t *testing.T) {
 	s := beforeSharding(t, 4)
 	s.settings = s.settings.With("SEGMENTS", "off")
 	s.succeed("init", "--shard", "ranged")
-	if err := s.on.LimitChunks(t.Context(), 1, false); err != nil {
+	if err := s.limitChunks(t.Context(), 1, false); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.on.LimitChunks(context.Background(), 0, true); err != nil {
+		if err := s.limitChunks(context.Background(), 0, true); err != nil {
 			t.Error(err)
 		}
 	})
@@ -180,7 +181,7 @@ func TestLargeChunksOfSegmentsAreSpread(t *testing.T) {
 	s.awaitCommitted(consumer, time.Minute)
 	s.succeed("collection", "shard", "--yes")
 	s.terminate(consumer)
-	counts, err := s.on.CountsOf(t.Context(), buckets, bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
+	counts, err := s.countsOf(t.Context(), buckets, bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
 	t.Logf("segments by shard, with copies that a move left: %v, %v", counts, err)
 	for shard, n := range counts {
 		if n == 0 {
@@ -341,4 +342,45 @@ func (s *stream) copyToAnotherShard(bucket bson.D) {
 		}
 	}
 	s.t.Fatal("no meta is on another shard")
+}
+
+// limitChunks sets the size of the largest chunk that the cluster moves, in MB, and whether it splits larger ones by itself. Zero
+// means the default size. Routers read the settings every ten seconds.
+func (c *cluster) limitChunks(ctx context.Context, megabytes int, splits bool) error {
+	settings := c.collection("").Database().Client().Database("config").Collection("settings")
+	set := func(id string, fields bson.D) error {
+		_, err := settings.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
+		return err
+	}
+	err := set("autosplit", bson.D{{Key: "enabled", Value: splits}})
+	if megabytes > 0 {
+		err = errors.Join(err, set("chunksize", bson.D{{Key: "value", Value: megabytes}}))
+	} else {
+		_, failed := settings.DeleteOne(ctx, bson.D{{Key: "_id", Value: "chunksize"}})
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
+		return fmt.Errorf("setting the size of chunks: %w", err)
+	}
+	return nil
+}
+
+// countsOf counts documents on each shard directly, without the router. The counts therefore include copies that a moved chunk
+// left behind.
+func (c *cluster) countsOf(ctx context.Context, of *mongo.Collection, filter any) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, shard := range c.on.Shards() {
+		client, err := mongo.Connect(options.Client().SetHosts(c.on.Members(shard)).SetReplicaSet(shard))
+		if err != nil {
+			return nil, err
+		}
+		counts[shard], err = client.Database(of.Database().Name()).Collection(of.Name()).CountDocuments(ctx, filter)
+		if closed := client.Disconnect(context.WithoutCancel(ctx)); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("counting documents on the shard %s: %w", shard, err)
+		}
+	}
+	return counts, nil
 }

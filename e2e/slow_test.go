@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/proxy"
 )
 
 // TestASlowMongoDBIsNoOutage has a MongoDB that needs longer than MONGODB_WRITE_TIMEOUT for all writes of a flush. Writes without
@@ -17,13 +16,13 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		series int
-		pace   proxy.Pace
+		pace   pace
 		ideal  time.Duration // time that MongoDB needs for one write of each series, without pauses
 		learns bool          // the first send is too much for the server
 	}{
-		{"each answer is late", 24_000, proxy.Pace{Answer: answer}, 24_000 / callWrites / parallel * answer, false},
-		{"writes wait for each other", 24_000, proxy.Pace{Write: write}, 24_000 * write, false},
-		{"and take twenty times as long", 4000, proxy.Pace{Write: 20 * write}, 4000 * 20 * write, true},
+		{"each answer is late", 24_000, pace{Answer: answer}, 24_000 / callWrites / parallel * answer, false},
+		{"writes wait for each other", 24_000, pace{Write: write}, 24_000 * write, false},
+		{"and take twenty times as long", 4000, pace{Write: 20 * write}, 4000 * 20 * write, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,9 +51,9 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 }
 
 // slowed puts a proxy in front of the MongoDB of this run, which can slow it down.
-func slowed(t *testing.T) *proxy.Late {
+func slowed(t *testing.T) *late {
 	t.Helper()
-	l, err := proxy.NewLate(world.servers.MongoURI)
+	l, err := newLate(world.servers.MongoURI)
 	if err != nil {
 		t.Fatal(err)
 	}

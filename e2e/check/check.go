@@ -1,3 +1,15 @@
+// Package check judges the stored data. It reads the source topic, the dead-letter topic, the committed offsets and the buckets
+// directly. It compares them with the expectations of the events' maker. It shares no code with the program it judges. It has its
+// own Kafka client, and its own code for buckets, positions, minima and maxima.
+//
+//	check.go       the comparison: records, readings, buckets, commits
+//	kafka.go       topics and offsets; letters.go: dead letters
+//	bucket.go      stored documents, decoded
+//	rules.go       what a document must hold: values, extremes, types
+//	compaction.go  which documents count while segments are compacted
+//	shown.go       what a reader sees at one moment
+//	rollups.go     rows of rollups
+//	report.go      the findings
 package check
 
 import (

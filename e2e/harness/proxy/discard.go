@@ -18,7 +18,7 @@ type Discard struct {
 func NewDiscard(uri string) (*Discard, error) {
 	d := &Discard{}
 	var err error
-	d.Proxy, d.uri, err = before(uri, d.decide)
+	d.Proxy, d.uri, err = NewMessagesOf(uri, d.decide)
 	return d, err
 }
 

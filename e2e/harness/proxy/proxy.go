@@ -167,6 +167,19 @@ func NewMessages(target string, decide func(request Message) Decision) (*Proxy, 
 	})
 }
 
+// NewMessagesOf is NewMessages for the MongoDB at a URI. It also returns the URI through the proxy.
+func NewMessagesOf(uri string, decide func(Message) Decision) (*Proxy, string, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the database's URI: %w", err)
+	}
+	p, err := NewMessages(u.Host, decide)
+	if err != nil {
+		return nil, "", err
+	}
+	return p, p.Through(u), nil
+}
+
 // messages is a client's connection and the connection to the server that belongs to it.
 type messages struct {
 	decide         func(Message) Decision

@@ -22,7 +22,9 @@ type Rule func(collection string, write bson.Raw) *Refusal
 // These are MongoDB's answers when it takes no writes at the moment, no matter what the writes hold.
 
 // NoPrimary is the answer during an election.
-func NoPrimary() Refusal { return Refusal{Code: 10107, Message: "not primary", Whole: true} }
+func NoPrimary() Refusal {
+	return Refusal{Code: 10107, Message: "not primary", Whole: true}
+}
 
 // FullDisk is the answer of a server without disk space, which can only be read.
 func FullDisk() Refusal { return Refusal{Code: 14031, Message: "No space left on device"} }
@@ -60,7 +62,7 @@ type Refuser struct {
 func NewRefuser(uri string) (*Refuser, error) {
 	r := &Refuser{refused: map[int32]int{}}
 	var err error
-	r.Proxy, r.uri, err = before(uri, r.decide)
+	r.Proxy, r.uri, err = NewMessagesOf(uri, r.decide)
 	return r, err
 }
 

@@ -31,8 +31,6 @@ type Write struct {
 // Statement is the write of one bucket.
 type Statement struct {
 	Bucket bson.ObjectID
-	// Offsets are the elements that the write adds to the bucket's control.source.offsets.
-	Offsets [][]byte
 }
 
 // Tap forwards the connections made to its address to a MongoDB, and changes nothing. For each write of buckets it records the
@@ -213,26 +211,10 @@ func (w *Write) read(m Message) bool {
 		s := Statement{}
 		if kind == "insert" {
 			s.Bucket, _ = d.Lookup("_id").ObjectIDOK()
-			s.listed(d.Lookup("control", "source", "offsets"))
 		} else {
 			s.Bucket, _ = d.Lookup("q", "_id").ObjectIDOK()
-			s.listed(d.Lookup("u", "$push", "control.source.offsets"))
 		}
 		w.Statements = append(w.Statements, s)
 	}
 	return true
-}
-
-// listed adds one element of offsets, or an array of them.
-func (s *Statement) listed(v bson.RawValue) {
-	if _, element, ok := v.BinaryOK(); ok {
-		s.Offsets = append(s.Offsets, append([]byte{}, element...))
-		return
-	}
-	if array, ok := v.ArrayOK(); ok {
-		values, _ := array.Values()
-		for _, element := range values {
-			s.listed(element)
-		}
-	}
 }

@@ -63,9 +63,8 @@ func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
 	if len(at) != 2 || len(behind) != 2 {
 		t.Fatalf("%+v\n%+v", at, behind)
 	}
-	for i, want := range []proxy.Statement{{Bucket: id, Offsets: [][]byte{{4}}}, {Bucket: id, Offsets: [][]byte{{8}}}} {
-		if at[i].Sum != behind[i].Sum || at[i].Sum == 0 || len(at[i].Statements) != 1 || at[i].Statements[0].Bucket != want.Bucket ||
-			string(at[i].Statements[0].Offsets[0]) != string(want.Offsets[0]) {
+	for i := range at {
+		if at[i].Sum != behind[i].Sum || at[i].Sum == 0 || len(at[i].Statements) != 1 || at[i].Statements[0].Bucket != id {
 			t.Errorf("%d: %+v, %+v", i, at[i], behind[i])
 		}
 	}

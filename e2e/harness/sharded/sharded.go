@@ -72,6 +72,9 @@ func (c *Cluster) admin(ctx context.Context, command bson.D) *mongo.SingleResult
 // Shards returns the names of the shards.
 func (c *Cluster) Shards() []string { return c.shards }
 
+// Members returns the addresses of the members of a replica set.
+func (c *Cluster) Members(set string) []string { return c.sets[set] }
+
 // Sets returns the names of the replica sets, which are those of the shards and "config".
 func (c *Cluster) Sets() []string { return slices.Sorted(maps.Keys(c.sets)) }
 
@@ -88,27 +91,6 @@ func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) 
 	return fmt.Errorf("no primary of %s stepped down: %w", set, errors.Join(errs...))
 }
 
-// LimitChunks sets the size of the largest chunk that the cluster moves, in MB, and whether it splits larger ones by itself. Zero
-// means the default size. Routers read the settings every ten seconds.
-func (c *Cluster) LimitChunks(ctx context.Context, megabytes int, splits bool) error {
-	settings := c.client.Database("config").Collection("settings")
-	set := func(id string, fields bson.D) error {
-		_, err := settings.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
-		return err
-	}
-	err := set("autosplit", bson.D{{Key: "enabled", Value: splits}})
-	if megabytes > 0 {
-		err = errors.Join(err, set("chunksize", bson.D{{Key: "value", Value: megabytes}}))
-	} else {
-		_, failed := settings.DeleteOne(ctx, bson.D{{Key: "_id", Value: "chunksize"}})
-		err = errors.Join(err, failed)
-	}
-	if err != nil {
-		return fmt.Errorf("setting the size of chunks: %w", err)
-	}
-	return nil
-}
-
 func stepDown(ctx context.Context, member string, away time.Duration) error {
 	client, err := mongo.Connect(options.Client().SetHosts([]string{member}).SetDirect(true))
 	if err != nil {
@@ -117,26 +99,6 @@ func stepDown(ctx context.Context, member string, away time.Duration) error {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	command := bson.D{{Key: "replSetStepDown", Value: int64(away.Seconds()) + 1}, {Key: "secondaryCatchUpPeriodSecs", Value: 0}, {Key: "force", Value: true}}
 	return client.Database("admin").RunCommand(ctx, command).Err()
-}
-
-// CountsOf counts documents on each shard directly, without the router. The counts therefore include copies that a moved chunk
-// left behind.
-func (c *Cluster) CountsOf(ctx context.Context, of *mongo.Collection, filter any) (map[string]int64, error) {
-	counts := map[string]int64{}
-	for _, shard := range c.shards {
-		client, err := mongo.Connect(options.Client().SetHosts(c.sets[shard]).SetReplicaSet(shard))
-		if err != nil {
-			return nil, err
-		}
-		counts[shard], err = client.Database(of.Database().Name()).Collection(of.Name()).CountDocuments(ctx, filter)
-		if closed := client.Disconnect(context.WithoutCancel(ctx)); err == nil {
-			err = closed
-		}
-		if err != nil {
-			return nil, fmt.Errorf("counting documents on the shard %s: %w", shard, err)
-		}
-	}
-	return counts, nil
 }
 
 // Chunks is the chunks of a sharded collection of buckets.

@@ -1,4 +1,4 @@
-package harness
+package e2e_test
 
 import (
 	"errors"
@@ -6,18 +6,16 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"syscall"
+
+	"waterwheel/e2e/harness"
 
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes makes the kernel kill a child when the thread that started it ends, so that no child outlives a test.
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
-
-// SetSendBuffers sets the size of the kernel's send buffer on each connection of the process to an address. It returns the number
+// setSendBuffers sets the size of the kernel's send buffer on each connection of the process to an address. It returns the number
 // of these connections. With 0 bytes, data that the other side does not read waits in the process. The caller needs the right to
 // trace the process.
-func (c *Consumer) SetSendBuffers(address string, bytes int) (n int, err error) {
+func setSendBuffers(c *harness.Consumer, address string, bytes int) (n int, err error) {
 	pid, err := unix.PidfdOpen(c.PID(), 0)
 	if err != nil {
 		return 0, fmt.Errorf("opening the process: %w", err)

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package e2e_test
+
+import (
+	"errors"
+
+	"waterwheel/e2e/harness"
+)
+
+// setSendBuffers works on Linux only.
+func setSendBuffers(*harness.Consumer, string, int) (int, error) { return 0, errors.ErrUnsupported }
