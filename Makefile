@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 CHAOSFLAGS ?=
 # Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; -help lists them
 CONTINUITYFLAGS ?=
-# Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'; -help lists them
+# Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -rounds 1'; -help lists them
 BENCHFLAGS ?=
 
 .PHONY: help

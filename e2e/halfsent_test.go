@@ -114,7 +114,7 @@ func (s *stream) sendMore(n, series int) {
 // bytes.
 type slowWay struct {
 	uri  string
-	tap  *proxy.Tap
+	tap  *tap
 	link *proxy.Link
 }
 
@@ -138,7 +138,7 @@ func newSlowWay(t *testing.T, secure bool) *slowWay {
 		query.Set("tls", "true")
 		query.Set("tlsCAFile", authority)
 	}
-	if w.tap, err = proxy.NewTap(uri.Host, server); err != nil {
+	if w.tap, err = newTap(uri.Host, server); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.tap.Close)
@@ -192,7 +192,7 @@ func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time)
 }
 
 // awaitQuiet waits until no more bytes of a message arrive.
-func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) proxy.Write {
+func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tappedWrite {
 	t.Helper()
 	m, since := w.message(t, began), time.Now()
 	for time.Since(since) < 300*time.Millisecond {
@@ -205,7 +205,7 @@ func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) proxy.Write {
 }
 
 // awaitEnd waits until a message is complete or its connection has ended.
-func (w *slowWay) awaitEnd(t *testing.T, began time.Time) proxy.Write {
+func (w *slowWay) awaitEnd(t *testing.T, began time.Time) tappedWrite {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if m := w.message(t, began); m.Received == m.Length || !m.Ended.IsZero() {
@@ -213,10 +213,10 @@ func (w *slowWay) awaitEnd(t *testing.T, began time.Time) proxy.Write {
 		}
 	}
 	t.Fatalf("the message neither goes on nor ends: %+v", w.message(t, began))
-	return proxy.Write{}
+	return tappedWrite{}
 }
 
-func (w *slowWay) message(t *testing.T, began time.Time) proxy.Write {
+func (w *slowWay) message(t *testing.T, began time.Time) tappedWrite {
 	t.Helper()
 	for _, m := range w.tap.Writes() {
 		if m.Began.Equal(began) {
@@ -224,5 +224,5 @@ func (w *slowWay) message(t *testing.T, began time.Time) proxy.Write {
 		}
 	}
 	t.Fatal("a message that began is not there any more")
-	return proxy.Write{}
+	return tappedWrite{}
 }

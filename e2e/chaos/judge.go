@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
-	"waterwheel/e2e/harness/proxy"
 )
 
 // Result is the outcome of a run.
@@ -24,8 +23,6 @@ type Result struct {
 	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being less
 	// than Grace, which is two write timeouts, or on a database that honours maxTimeMS.
 	SlowestAnswer, Grace time.Duration
-	// LongestWrite is the longest time from the moment a consumer sent buckets to the database's answer.
-	LongestWrite time.Duration
 	// Looks counts the looks of a reader during the disturbances. ChunksMoved counts the chunks that moved to another shard.
 	Looks, ChunksMoved int
 	// Commands counts the commands of operators that were completed during the disturbances.
@@ -99,10 +96,7 @@ func (r *run) judge(ctx context.Context) error {
 	if err := report.Err(); err != nil {
 		result.Faults = append(result.Faults, err.Error())
 	}
-	if err := r.judgeRollups(ctx); err != nil {
-		return err
-	}
-	return r.judgePassages(ctx)
+	return r.judgeRollups(ctx)
 }
 
 // inDatabase calls do with the run's database.
@@ -192,69 +186,4 @@ func (r *run) count(records []check.Record, stored map[check.Place]int, must fun
 			result.Valid++
 		}
 	}
-}
-
-// judgePassages reports how long writes were on their way. For doubled measurements it reports whether a write of one of their
-// buckets took longer than consumers rely on.
-func (r *run) judgePassages(ctx context.Context) error {
-	took := map[bson.ObjectID]time.Duration{} // the longest write of each bucket
-	for _, m := range r.members {
-		for _, p := range passages(m.near.Writes(), m.far.Writes()) {
-			r.result.LongestWrite = max(r.result.LongestWrite, p.took)
-			for _, s := range p.Statements {
-				took[s.Bucket] = max(took[s.Bucket], p.took)
-			}
-		}
-	}
-	r.note("the longest write was %.2fs on its way, consumers rely on less than %.0fs", r.result.LongestWrite.Seconds(), r.result.Grace.Seconds())
-	if r.result.Doubled == 0 {
-		return nil
-	}
-	in := map[check.Place][]bson.ObjectID{}
-	err := r.inDatabase(ctx, func(database *mongo.Database) error {
-		return check.Listed(ctx, database, r.topic, bson.D{}, func(at check.Place, id bson.ObjectID) { in[at] = append(in[at], id) })
-	})
-	for at, buckets := range in {
-		if len(buckets) > 1 {
-			longest := time.Duration(0)
-			for _, id := range buckets {
-				longest = max(longest, took[id])
-			}
-			r.note("doubled: partition %d, offset %d, part %d in %v: a write was up to %.2fs on its way", at.Partition, at.Offset, at.Part, buckets, longest.Seconds())
-		}
-	}
-	return err
-}
-
-// passage is a write of buckets that reached the database completely, from the consumer's first byte to the database's answer, or at
-// least to the end of its connection.
-type passage struct {
-	proxy.Write
-	took time.Duration
-}
-
-// passages joins what two taps have seen of the same writes: near the consumer, and near the database. An incomplete write is never
-// executed.
-func passages(near, far []proxy.Write) (all []passage) {
-	sent := map[uint64]time.Time{}
-	for _, w := range near {
-		sent[w.Sum] = w.Began
-	}
-	for _, w := range far {
-		if w.Sum == 0 {
-			continue
-		}
-		if began, ok := sent[w.Sum]; ok {
-			w.Began = began
-		}
-		end := w.Answered
-		if end.IsZero() {
-			end = w.Ended
-		}
-		if end.IsZero() {
-			end = time.Now()
-		}
-		all = append(all, passage{w, end.Sub(w.Began)})
-	}
-	return all
 }

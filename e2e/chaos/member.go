@@ -21,10 +21,7 @@ type member struct {
 	slot     int
 	kafka    []*proxy.Link
 	database []*proxy.Link
-	// near and far record the writes of the process on both sides of its link to the database. near knows when a write begins,
-	// and far knows when the database answers it.
-	near, far *proxy.Tap
-	settings  harness.Settings
+	settings harness.Settings
 
 	// busy is held by the disturbance that works on this member. It guards the fields below.
 	busy      sync.Mutex
@@ -42,21 +39,13 @@ func (r *run) newMember(slot int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	far, err := proxy.NewTap(uri.Host, nil)
-	if err != nil {
-		return nil, err
-	}
-	near, err := proxy.NewTap(address, nil)
-	if err != nil {
-		return nil, err
-	}
-	database, err := proxy.NewLink(address, far.Address())
+	database, err := proxy.NewLink(address, uri.Host)
 	if err != nil {
 		return nil, err
 	}
 	return &member{
-		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*proxy.Link{database}, near: near, far: far,
-		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", near.Through(uri)),
+		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*proxy.Link{database},
+		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", database.Through(uri)),
 	}, nil
 }
 
@@ -142,11 +131,9 @@ func (m *member) forget() string {
 
 func (m *member) close() {
 	m.kill()
-	m.near.Close()
 	for _, l := range m.database {
 		l.Close()
 	}
-	m.far.Close()
 }
 
 // stopAll terminates all members at the same time.

@@ -70,22 +70,6 @@ func DefaultActions() []string {
 	}
 }
 
-// memberActions are the disturbances that make members of the group come, go or die.
-var memberActions = []string{"kill", "freeze", "leave", "join"}
-
-// Churn makes the disturbances of members come times as often, and all others as often as before.
-func (o *Options) Churn(times int) {
-	before, actions := len(o.Actions), []string(nil)
-	for _, name := range o.Actions {
-		repeat := 1
-		if slices.Contains(memberActions, name) {
-			repeat = times
-		}
-		actions = append(actions, slices.Repeat([]string{name}, repeat)...)
-	}
-	o.Actions, o.Every = actions, o.Every*time.Duration(before)/time.Duration(len(actions))
-}
-
 // hasRollups reports whether the consumers keep rollups of all levels. The judge then compares the rows with the records.
 func (o *Options) hasRollups() bool {
 	at := slices.Index(o.Settings, "ROLLUP_LEVELS")

@@ -4,9 +4,7 @@
 //	proxy.go     accepting connections; messages with a decision about each request
 //	message.go   MongoDB's messages: reading, parsing, building
 //	link.go      a network that a test can cut, refuse, slow down or hold, or that loses answers
-//	late.go      a MongoDB that writes buckets slowly
 //	refuser.go   a MongoDB that refuses writes, or some of them
 //	discard.go   a MongoDB that acknowledges writes of buckets and keeps nothing
-//	tap.go       records each write of buckets, and when it was answered
 //	keys.go      reports writes that lack a part of the shard key
 package proxy

@@ -1,4 +1,4 @@
-package proxy
+package e2e_test
 
 import (
 	"bufio"
@@ -6,15 +6,22 @@ import (
 	"hash/maphash"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/proxy"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Write is a message that writes buckets, or an incomplete message, which may or may not do so.
-type Write struct {
+// tappedWrite is a message that writes buckets, or an incomplete message, which may or may not do so.
+type tappedWrite struct {
 	// Sum identifies the message. Two taps on the same path compute the same sum. Zero means that the message is incomplete.
 	Sum uint64
 	// Length is the length in the message's header. Received is the number of bytes that have arrived so far.
@@ -25,56 +32,56 @@ type Write struct {
 	Began, Whole, Answered, Ended time.Time
 	// Kind is insert or update.
 	Kind       string
-	Statements []Statement
+	Statements []tappedStatement
 }
 
-// Statement is the write of one bucket.
-type Statement struct {
+// tappedStatement is the write of one bucket.
+type tappedStatement struct {
 	Bucket bson.ObjectID
 }
 
-// Tap forwards the connections made to its address to a MongoDB, and changes nothing. For each write of buckets it records the
+// tap forwards the connections made to its address to a MongoDB, and changes nothing. For each write of buckets it records the
 // time of the first byte, the number of bytes, and the time of the server's answer. The answer may come after the client has
 // disconnected. Its methods may be called by several goroutines.
-type Tap struct {
-	*Proxy
+type tap struct {
+	*proxy.Proxy
 	secure *tls.Config
 
 	mu     sync.Mutex
-	writes []*Write
-	part   map[*Write]struct{} // incomplete writes
+	writes []*tappedWrite
+	part   map[*tappedWrite]struct{} // incomplete writes
 }
 
-// NewTap listens on a free port for connections to the server at target. If secure is not nil, clients connect with TLS, which ends
+// newTap listens on a free port for connections to the server at target. If secure is not nil, clients connect with TLS, which ends
 // at the tap. The caller closes the tap.
-func NewTap(target string, secure *tls.Config) (_ *Tap, err error) {
-	t := &Tap{secure: secure, part: map[*Write]struct{}{}}
-	t.Proxy, err = New(target, t.serve)
+func newTap(target string, secure *tls.Config) (_ *tap, err error) {
+	t := &tap{secure: secure, part: map[*tappedWrite]struct{}{}}
+	t.Proxy, err = proxy.New(target, t.serve)
 	return t, err
 }
 
 // Writes returns the writes of buckets so far, ordered by their first bytes. It includes incomplete messages.
-func (t *Tap) Writes() []Write {
+func (t *tap) Writes() []tappedWrite {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]Write, 0, len(t.writes)+len(t.part))
+	all := make([]tappedWrite, 0, len(t.writes)+len(t.part))
 	for _, w := range t.writes {
 		all = append(all, *w)
 	}
 	for w := range t.part {
 		all = append(all, *w)
 	}
-	slices.SortFunc(all, func(a, b Write) int { return a.Began.Compare(b.Began) })
+	slices.SortFunc(all, func(a, b tappedWrite) int { return a.Began.Compare(b.Began) })
 	return all
 }
 
 // serve forwards one connection until either side ends it.
-func (t *Tap) serve(client, server net.Conn) {
-	c := &tapped{tap: t, client: client, server: server, plain: client, waiting: map[uint32]*Write{}}
+func (t *tap) serve(client, server net.Conn) {
+	c := &tapped{tap: t, client: client, server: server, plain: client, waiting: map[uint32]*tappedWrite{}}
 	if t.secure != nil {
 		c.plain = tls.Server(client, t.secure)
 	}
-	Both(c.answers, c.requests)
+	proxy.Both(c.answers, c.requests)
 }
 
 // tapBytes is the largest number of bytes that a tap forwards at once.
@@ -83,13 +90,13 @@ const tapBytes = 64 << 10
 // tapped is a client's connection and the connection to the server that belongs to it. The tap's lock guards the fields after
 // plain.
 type tapped struct {
-	tap            *Tap
+	tap            *tap
 	client, server net.Conn
 	plain          net.Conn // the client without TLS
 
-	waiting map[uint32]*Write // complete writes without an answer, by request id
-	sending *Write            // the latest write
-	alone   bool              // the client has disconnected
+	waiting map[uint32]*tappedWrite // complete writes without an answer, by request id
+	sending *tappedWrite            // the latest write
+	alone   bool                    // the client has disconnected
 }
 
 // requests forwards the client's messages, piece by piece. After the client has disconnected, the server may still answer.
@@ -103,7 +110,7 @@ func (c *tapped) requests() {
 		c.sending.Ended = time.Now()
 	}
 	if c.alone = true; len(c.waiting) == 0 {
-		Abort(c.server)
+		proxy.Abort(c.server)
 	}
 }
 
@@ -113,11 +120,11 @@ func (c *tapped) request(from *bufio.Reader) error {
 		return err
 	}
 	began := time.Now()
-	m, length, err := ReadHeader(from)
+	m, length, err := proxy.ReadHeader(from)
 	if err != nil {
 		return err
 	}
-	w := &Write{Length: length, Received: len(m), Began: began}
+	w := &tappedWrite{Length: length, Received: len(m), Began: began}
 	c.tap.mu.Lock()
 	c.tap.part[w], c.sending = struct{}{}, w
 	c.tap.mu.Unlock()
@@ -144,7 +151,7 @@ func (c *tapped) request(from *bufio.Reader) error {
 }
 
 // whole records that a message is complete, and forgets it if it writes no buckets.
-func (c *tapped) whole(w *Write, m Message) {
+func (c *tapped) whole(w *tappedWrite, m proxy.Message) {
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
 	delete(c.tap.part, w)
@@ -161,8 +168,8 @@ func (c *tapped) answers() {
 	from := bufio.NewReaderSize(c.server, tapBytes)
 	for c.answer(from) {
 	}
-	Abort(c.client)
-	Abort(c.server)
+	proxy.Abort(c.client)
+	proxy.Abort(c.server)
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
 	for _, w := range c.waiting {
@@ -172,7 +179,7 @@ func (c *tapped) answers() {
 
 // answer forwards one answer. It returns false after the last one.
 func (c *tapped) answer(from *bufio.Reader) bool {
-	m, length, err := ReadHeader(from)
+	m, length, err := proxy.ReadHeader(from)
 	if err != nil {
 		return false
 	}
@@ -201,14 +208,14 @@ func (c *tapped) answer(from *bufio.Reader) bool {
 var seed = maphash.MakeSeed()
 
 // read parses a complete message. It returns false if the message writes no buckets.
-func (w *Write) read(m Message) bool {
-	c, kind, ok := ParseBucketWrite(m)
+func (w *tappedWrite) read(m proxy.Message) bool {
+	c, kind, ok := proxy.ParseBucketWrite(m)
 	if !ok {
 		return false
 	}
 	w.Sum, w.Kind = maphash.Bytes(seed, m), kind
 	for _, d := range c.Documents {
-		s := Statement{}
+		s := tappedStatement{}
 		if kind == "insert" {
 			s.Bucket, _ = d.Lookup("_id").ObjectIDOK()
 		} else {
@@ -217,4 +224,74 @@ func (w *Write) read(m Message) bool {
 		w.Statements = append(w.Statements, s)
 	}
 	return true
+}
+
+// TestNotesAnswersWhoseClientIsGone has a client, a tap, a link that is cut, another tap, and the server, in this order.
+func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
+	uri, err := url.Parse(harness.EmbeddedMongo(t).URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := harness.NewLinkAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := tapBefore(t, uri.Host)
+	between, err := proxy.NewLink(address, far.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(between.Close)
+	near := tapBefore(t, between.Address())
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + near.Address() + "/?directConnection=true&retryWrites=false"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(t.Context()) })
+	buckets := client.Database("tap").Collection("things.buckets")
+	id := bson.NewObjectID()
+	document := bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{{Key: "source", Value: bson.D{
+		{Key: "offsets", Value: bson.A{bson.Binary{Data: []byte{4}}}},
+	}}}}}
+	if _, err := buckets.InsertOne(t.Context(), document); err != nil {
+		t.Fatal(err)
+	}
+	between.LoseAnswers()
+	lost := make(chan error)
+	go func() {
+		_, err := buckets.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+			bson.D{{Key: "$push", Value: bson.D{{Key: "control.source.offsets", Value: bson.Binary{Data: []byte{8}}}}}})
+		lost <- err
+	}()
+	for end := time.Now().Add(10 * time.Second); len(far.Writes()) < 2 || far.Writes()[1].Answered.IsZero(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", far.Writes())
+		}
+	}
+	between.Cut()
+	if err := <-lost; err == nil {
+		t.Error("the client got an answer that was lost")
+	}
+	at, behind := near.Writes(), far.Writes()
+	if len(at) != 2 || len(behind) != 2 {
+		t.Fatalf("%+v\n%+v", at, behind)
+	}
+	for i := range at {
+		if at[i].Sum != behind[i].Sum || at[i].Sum == 0 || len(at[i].Statements) != 1 || at[i].Statements[0].Bucket != id {
+			t.Errorf("%d: %+v, %+v", i, at[i], behind[i])
+		}
+	}
+	if at[0].Answered.IsZero() || !at[1].Answered.IsZero() || at[1].Began.After(behind[1].Began) {
+		t.Errorf("%+v, %+v", at, behind)
+	}
+}
+
+func tapBefore(t *testing.T, target string) *tap {
+	t.Helper()
+	made, err := newTap(target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(made.Close)
+	return made
 }
