@@ -3,6 +3,7 @@ package ship
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 // programPath is the path of the program in the image. nobody is the id of the user that runs it.
@@ -93,4 +95,16 @@ func (s *Source) imageOf(program []byte, p platform) (ggcr.Image, error) {
 		},
 	}
 	return mutate.ConfigFile(image, config)
+}
+
+// certificates returns the authorities of Mozilla's program in PEM. They come from a module, whose version is pinned. It leaves
+// out authorities that Mozilla trusts only for certificates up to a date, because PEM cannot express this.
+func certificates() []byte {
+	var out bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer accepts every write
+		}
+	}
+	return out.Bytes()
 }
