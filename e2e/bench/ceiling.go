@@ -25,7 +25,7 @@ const (
 // drainCeiling reads all buckets that Waterwheel has stored in this round into memory, and then inserts them. The program itself makes
 // the collections, so that their storage and their indexes are the same. This process inserts. It does nothing else meanwhile.
 func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
-	made, err := harness.Start(b.Consumer, b.settings(t, d), "init")
+	made, err := harness.Start(b.Consumer, b.drainSettings(t, d), "init")
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
 	err := check.WithDatabase(ctx, b.Servers.MongoURI, d.Database(t), func(database *mongo.Database) error {
 		switch d.Peer {
 		case Waterwheel:
-			if _, err := b.runConsumer(ctx, t, d, b.settings(t, d), &r); err != nil {
+			if _, err := b.runConsumer(ctx, t, d, b.drainSettings(t, d), &r); err != nil {
 				return err
 			}
 		case Ceiling:
@@ -56,15 +56,20 @@ func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
 	return r, nil
 }
 
-// settings returns the consumer's settings. They are the defaults, but commits are frequent enough to measure when the last one
-// arrives.
-func (b *Bench) settings(t Topic, d Drain) harness.Settings {
+// settings returns the settings of a consumer whose group has the name of its database. more and Bench.Settings come on top.
+func (b *Bench) settings(topic, database string, more harness.Settings) harness.Settings {
 	s := harness.Settings{
-		"KAFKA_BROKERS": b.Servers.Brokers, "KAFKA_TOPICS": t.Name, "KAFKA_GROUP_ID": d.Database(t), "COMMIT_INTERVAL": "100ms",
-		"MONGODB_URI": b.Servers.MongoURI, "MONGODB_DATABASE": d.Database(t), "LOG_FORMAT": "text",
+		"KAFKA_BROKERS": b.Servers.Brokers, "KAFKA_TOPICS": topic, "KAFKA_GROUP_ID": database,
+		"MONGODB_URI": b.Servers.MongoURI, "MONGODB_DATABASE": database, "LOG_FORMAT": "text",
 	}
+	maps.Copy(s, more)
 	maps.Copy(s, b.Settings)
 	return s
+}
+
+// drainSettings returns the settings of the program in a turn. Commits are frequent enough to measure when the last one arrives.
+func (b *Bench) drainSettings(t Topic, d Drain) harness.Settings {
+	return b.settings(t.Name, d.Database(t), harness.Settings{"COMMIT_INTERVAL": "100ms"})
 }
 
 // runConsumer runs the program until it has committed the ends of the log. It adds times and memory to the result, and returns
@@ -75,10 +80,12 @@ func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Set
 		return nil, err
 	}
 	defer process.Kill()
-	return metrics, b.untilCommitted(ctx, process, t, d, r, func() bool {
+	err = b.untilCommitted(ctx, process, t, d, r, func() bool {
+		var err error
 		metrics, err = process.Metrics(ctx)
 		return err == nil && metrics.Sum("waterwheel_records_read_total") > 0
 	}, func() error {
+		var err error
 		for committed := time.Now(); ; {
 			if metrics, err = process.Metrics(ctx); err != nil || s[RollupLevels] == "" || metrics.Sum("waterwheel_rollup_behind_seconds") < time.Since(committed).Seconds() {
 				return err
@@ -88,6 +95,7 @@ func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Set
 			}
 		}
 	})
+	return metrics, err
 }
 
 // lookEvery is the time between two looks at a running consumer. It bounds the error of Wall.
@@ -103,9 +111,14 @@ func (b *Bench) untilCommitted(ctx context.Context, process *harness.Consumer, t
 	defer kafka.Close()
 	server, broker := startMeter(ctx, mongoPID(ctx, b.Servers.MongoURI)), startMeter(ctx, pidOf(ctx, b.Servers.Brokers))
 	begin := time.Now()
-	for before := begin; !reads(); before = time.Now() {
-		if begin = before; pause(ctx, process) != nil {
-			return fmt.Errorf("waiting for the first record:\n%s", process.Log())
+	for {
+		before := time.Now()
+		if reads() {
+			break
+		}
+		begin = before
+		if err := pause(ctx, process); err != nil {
+			return fmt.Errorf("waiting for the first record: %w", err)
 		}
 	}
 	topic := check.Topic{Name: t.Name, Partitions: int32(len(t.Ends))}
@@ -145,17 +158,17 @@ func pause(ctx context.Context, process *harness.Consumer) error {
 // drainDiscard measures the program with a proxy that answers writes of buckets at once and keeps nothing of them. No documents can
 // be counted, so the result relies on the consumer's own count of acknowledged measurements.
 func (b *Bench) drainDiscard(ctx context.Context, t Topic, d Drain, r *Result) error {
-	proxy, err := proxy.NewDiscard(b.Servers.MongoURI)
+	discard, err := proxy.NewDiscard(b.Servers.MongoURI)
 	if err != nil {
 		return err
 	}
-	defer proxy.Close()
-	metrics, err := b.runConsumer(ctx, t, d, b.settings(t, d).With("MONGODB_URI", proxy.URI()), r)
+	defer discard.Close()
+	metrics, err := b.runConsumer(ctx, t, d, b.drainSettings(t, d).With("MONGODB_URI", discard.URI()), r)
 	if err != nil {
 		return err
 	}
 	r.ServerCPU = -1
-	inserts, updates := proxy.Counts()
+	inserts, updates := discard.Counts()
 	r.Note = fmt.Sprintf("the proxy answered %d inserts and %d updates of buckets", inserts, updates)
 	r.Stored = int64(metrics.Sum("waterwheel_measurements_stored_total"))
 	r.Missing = r.Measurements - r.Stored
@@ -187,15 +200,9 @@ func (b *Bench) drainNaive(ctx context.Context, t Topic, d Drain, database *mong
 	return err
 }
 
-// startNaive starts a naive consumer of a topic, which writes into the collection with the topic's name. Its group has the name of the
-// database.
+// startNaive starts a naive consumer of a topic, which writes into the collection with the topic's name.
 func (b *Bench) startNaive(topic, database string, more harness.Settings) (*harness.Consumer, error) {
-	s := harness.Settings{
-		"KAFKA_BROKERS": b.Servers.Brokers, "KAFKA_TOPICS": topic, "KAFKA_GROUP_ID": database, "MONGODB_URI": b.Servers.MongoURI,
-		"MONGODB_DATABASE": database,
-	}
-	maps.Copy(s, more)
-	return harness.Start(b.Naive[0], s, b.Naive[1:]...)
+	return harness.Start(b.Naive[0], b.settings(topic, database, more), b.Naive[1:]...)
 }
 
 // nativeNote is the note of a peer that wrote into a native time series.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -202,13 +201,7 @@ func (l *live) start(ctx context.Context, lasting time.Duration) (err error) {
 		l.process, err = l.startNaive(l.name, l.name, harness.Settings{naive.FetchWait: "500ms"})
 		return err
 	}
-	s := harness.Settings{
-		"KAFKA_BROKERS": l.Servers.Brokers, "KAFKA_TOPICS": l.name, "KAFKA_GROUP_ID": l.name,
-		"MONGODB_URI": l.Servers.MongoURI, "MONGODB_DATABASE": l.name, "LOG_FORMAT": "text",
-	}
-	maps.Copy(s, l.result.Way.settings(lasting))
-	maps.Copy(s, l.Settings)
-	if l.process, err = harness.Start(l.Consumer, s); err != nil {
+	if l.process, err = harness.Start(l.Consumer, l.settings(l.name, l.name, l.result.Way.settings(lasting))); err != nil {
 		return err
 	}
 	return l.process.AwaitReady(ctx)
@@ -267,23 +260,12 @@ func (l *live) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// produce writes records of all series in turn at the rate of the case, with the present time, until the context ends. After a delay
-// it catches up, so that a slow moment is no gap.
+// produce writes records of all series in turn at the rate of the case, with the present time, until the context ends.
 func (l *live) produce(ctx context.Context) {
-	begun, total := time.Now(), float64(l.result.Series)*l.result.Rate
-	ticks := time.NewTicker(5 * time.Millisecond)
-	defer ticks.Stop()
-	for sent := 0; ctx.Err() == nil; {
-		now := time.Now()
-		for due := int(now.Sub(begun).Seconds() * total); sent < due && ctx.Err() == nil; sent++ {
-			series := l.maker.Series(sent)
-			l.send(ctx, l.maker.Partition(series), l.maker.AppendAt(nil, sensor(series), series, sent, now))
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticks.C:
-		}
-	}
+	harness.AtRate(ctx, float64(l.result.Series)*l.result.Rate, func(n int, now time.Time) {
+		series := l.maker.Series(n)
+		l.send(ctx, l.maker.Partition(series), l.maker.AppendAt(nil, sensor(series), series, n, now))
+	})
 }
 
 // send writes one record.

@@ -67,7 +67,7 @@ func (b *Bench) Reading(ctx context.Context, p Plan, repeat time.Duration) (figu
 		return nil, errors.Join(err, &IncompleteError{[]Result{r}})
 	}
 	m := newServerMeter(ctx, b.Servers.MongoURI, repeat)
-	return figures, check.WithDatabase(ctx, b.Servers.MongoURI, ours.Database(topic), func(database *mongo.Database) (err error) {
+	err = check.WithDatabase(ctx, b.Servers.MongoURI, ours.Database(topic), func(database *mongo.Database) error {
 		series, err := reader.Open(ctx, database, topic.Name)
 		if err != nil {
 			return err
@@ -98,6 +98,7 @@ func (b *Bench) Reading(ctx context.Context, p Plan, repeat time.Duration) (figu
 		}
 		return nil
 	})
+	return figures, err
 }
 
 // totals measures totals over all stored measurements.

@@ -161,10 +161,11 @@ func play(ctx context.Context, o Options, s scenario) (result *Result, err error
 		return nil, err
 	}
 	defer r.kafka.Close()
-	return result, check.WithDatabase(ctx, o.Servers.MongoURI, r.name, func(database *mongo.Database) error {
+	err = check.WithDatabase(ctx, o.Servers.MongoURI, r.name, func(database *mongo.Database) (err error) {
 		result, err = r.all(ctx, database)
 		return err
 	})
+	return result, err
 }
 
 // all starts the load and the members, measures, and judges what is stored.

@@ -155,10 +155,11 @@ func (g *group) await(ctx context.Context, what string, so func() bool) error {
 
 // awaitRest waits until each member has partitions and each partition is read by one member. It returns the owners.
 func (g *group) awaitRest(ctx context.Context) (by owners, err error) {
-	return by, g.await(ctx, "all partitions are read", func() (rest bool) {
+	err = g.await(ctx, "all partitions are read", func() (rest bool) {
 		by, rest = g.look(ctx)
 		return rest
 	})
+	return by, err
 }
 
 // look asks all members for their partitions. It returns false if the group is not at rest.

@@ -16,6 +16,7 @@ import (
 	"waterwheel/e2e/bench"
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
 )
 
 // load writes measurements of all series in turn at a steady rate, each with the present time.
@@ -40,26 +41,10 @@ func startLoad(ctx context.Context, o Options, topic string, fail context.Cancel
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{options: o, client: client, book: events.NewBook(), fail: fail, acknowledged: acknowledged, cancel: cancel}
-	l.done.Go(func() { l.run(ctx) })
+	l.done.Go(func() {
+		harness.AtRate(ctx, float64(o.Rate), func(n int, now time.Time) { l.send(context.WithoutCancel(ctx), n, now) })
+	})
 	return l, nil
-}
-
-// run writes until the context ends. After a delay it catches up.
-func (l *load) run(ctx context.Context) {
-	begun := time.Now()
-	ticks := time.NewTicker(10 * time.Millisecond)
-	defer ticks.Stop()
-	for sent := 0; ; {
-		now := time.Now()
-		for due := int(now.Sub(begun).Seconds() * float64(l.options.Rate)); sent < due && ctx.Err() == nil; sent++ {
-			l.send(context.WithoutCancel(ctx), sent, now)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-	}
 }
 
 // send writes measurement number n.

@@ -80,3 +80,21 @@ func (p *Producer) Send(ctx context.Context, made ...events.Event) error {
 
 // Close ends the producer's connections.
 func (p *Producer) Close() error { return p.writer.Close() }
+
+// AtRate calls do a number of times a second until the context ends, with the number of the call and the present time. After a delay
+// it catches up, so that a slow moment is no gap.
+func AtRate(ctx context.Context, perSecond float64, do func(n int, now time.Time)) {
+	begun := time.Now()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for n := 0; ctx.Err() == nil; {
+		now := time.Now()
+		for due := int(now.Sub(begun).Seconds() * perSecond); n < due && ctx.Err() == nil; n++ {
+			do(n, now)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticks.C:
+		}
+	}
+}
