@@ -85,9 +85,11 @@ func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Set
 		metrics, err = process.Metrics(ctx)
 		return err == nil && metrics.Sum("waterwheel_records_read_total") > 0
 	}, func() error {
-		var err error
 		for committed := time.Now(); ; {
-			if metrics, err = process.Metrics(ctx); err != nil || s[RollupLevels] == "" || metrics.Sum("waterwheel_rollup_behind_seconds") < time.Since(committed).Seconds() {
+			var err error
+			metrics, err = process.Metrics(ctx)
+			whole := s[RollupLevels] == "" || metrics.Sum("waterwheel_rollup_behind_seconds") < time.Since(committed).Seconds()
+			if err != nil || whole {
 				return err
 			}
 			if err := pause(ctx, process); err != nil {

@@ -38,8 +38,10 @@ func ownedBefore(p int32, before, _ owners) bool { return before[p] == disturbed
 var scenarios = []scenario{
 	{"kill", "a consumer killed with -9 and started again", false, killAndStart, ownedBefore},
 	{"kill-static", "the same with static membership", true, killAndStart, ownedBefore},
-	{"join", "a fourth consumer added", false, func(_ context.Context, g *group) error { return g.start(joining) },
-		func(p int32, _, after owners) bool { return after[p] == joining }},
+	{
+		"join", "a fourth consumer added", false, func(_ context.Context, g *group) error { return g.start(joining) },
+		func(p int32, _, after owners) bool { return after[p] == joining },
+	},
 	{"leave", "a consumer leaves by SIGTERM", false, func(ctx context.Context, g *group) error { return g.terminate(ctx, disturbed) }, ownedBefore},
 	// The group waits for a dead member then. The next generation begins when its session times out.
 	{"leave-dead", "a consumer leaves by SIGTERM right after another was killed", false, func(ctx context.Context, g *group) error {
