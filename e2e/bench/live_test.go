@@ -35,11 +35,11 @@ func TestLiveInEachWay(t *testing.T) {
 
 func TestFreshnessOfWhatIsFound(t *testing.T) {
 	begin := time.UnixMilli(1_000_000)
-	p := &probes{waiting: map[string][]time.Time{}, seen: map[string]time.Time{"p": begin.Add(490 * time.Millisecond)}} // the first 50
+	p := &probes{since: time.Now(), waiting: map[string][]time.Time{}, seen: map[string]time.Time{"p": begin.Add(490 * time.Millisecond)}} // the first 50
 	for i := range 100 {
 		p.waiting["p"] = append(p.waiting["p"], begin.Add(time.Duration(10*i)*time.Millisecond))
 	}
-	p.found(begin.Add(time.Second), time.Second/10)
+	p.found(begin.Add(time.Second))
 	f := p.freshness()
 	if f.Samples != 50 || f.Unseen != 50 || f.Max != time.Second || f.P50 != 760*time.Millisecond || f.P99 != time.Second {
 		t.Errorf("%+v", f)

@@ -25,7 +25,7 @@ type probes struct {
 	waiting map[string][]time.Time // times of measurements not found yet, in order
 	samples []time.Duration
 	looks   int
-	looked  time.Duration // duration of these looks, with the pauses between them
+	since   time.Time // when the looks began
 }
 
 const (
@@ -67,7 +67,7 @@ func (p *probes) write(ctx context.Context) {
 func (p *probes) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record = true
+	p.record, p.since = true, time.Now()
 	for _, name := range p.names {
 		p.seen[name] = time.Now()
 	}
@@ -106,12 +106,12 @@ func (p *probes) watch(ctx context.Context) error {
 		if err := look(ctx, from); err != nil {
 			return fmt.Errorf("looking for a probe's measurements: %w", err)
 		}
-		found := time.Now()
+		now := time.Now()
+		p.found(now)
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(25*time.Millisecond, (looksShare-1)*found.Sub(begun))):
+		case <-time.After(max(25*time.Millisecond, (looksShare-1)*now.Sub(begun))):
 		}
-		p.found(found, time.Since(begun))
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (p *probes) plain(ctx context.Context, from time.Time) error {
 }
 
 // found records the age of the measurements that a look at this moment has found for the first time.
-func (p *probes) found(now time.Time, took time.Duration) {
+func (p *probes) found(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, waiting := range p.waiting {
@@ -162,7 +162,6 @@ func (p *probes) found(now time.Time, took time.Duration) {
 		p.waiting[name] = waiting
 	}
 	p.looks++
-	p.looked += took
 }
 
 // Freshness is the age of measurements when they can first be found.
@@ -178,7 +177,7 @@ func (p *probes) freshness() Freshness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := FreshnessOf(p.samples)
-	f.Unseen, f.Step = p.unseen(), p.looked/time.Duration(max(1, p.looks))
+	f.Unseen, f.Step = p.unseen(), time.Since(p.since)/time.Duration(max(1, p.looks))
 	return f
 }
 

@@ -9,14 +9,14 @@ import (
 // TestEveryWayFindsWhatIsStored checks this because the time of a way of reading counts only if it finds exactly the stored
 // measurements. With rollups, both ways find the same windows.
 func TestEveryWayFindsWhatIsStored(t *testing.T) {
-	p := Plan{Load: small(), Patience: time.Minute}
-	p.Load.Step = time.Minute
+	p := Plan{Load: small(), Patience: 2 * time.Minute}
+	p.Load.Step, p.Load.Records = time.Minute, 500
 	for levels, want := range map[string]int{"": 6, "1m,1h,1d": 6} {
 		b, log := newBench(t)
 		if levels != "" {
 			b.Settings[RollupLevels], b.Settings["ROLLUP_INTERVAL"], b.Settings["ROLLUP_SHARE"] = levels, "1s", "1"
 		}
-		figures, err := b.Reading(within(t, 3*time.Minute), p, time.Millisecond)
+		figures, err := b.Reading(within(t, 5*time.Minute), p, time.Millisecond)
 		if err != nil || len(figures) < want {
 			t.Fatalf("%d figures, %v\n%s", len(figures), err, log)
 		}

@@ -18,7 +18,7 @@ func TestWhatIsWrongIsAVerdict(t *testing.T) {
 	if err := (&Report{Valid: 3, Stored: 3}).Err(); err != nil {
 		t.Errorf("all stored once: %v", err)
 	}
-	source, err := os.ReadFile("../../tools/testreport/again.go")
+	source, err := os.ReadFile("../../tools/testreport/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}

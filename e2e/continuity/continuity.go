@@ -185,7 +185,7 @@ func (r *run) all(ctx context.Context, database *mongo.Database) (*Result, error
 	if r.load, err = startLoad(ctx, r.Options, r.name, fail, r.watch.acknowledged); err != nil {
 		return nil, err
 	}
-	defer r.load.stop(context.WithoutCancel(ctx))
+	defer func() { _ = r.load.stop(context.WithoutCancel(ctx)) }() // judge has seen its error, unless another one came first
 	settings := harness.Settings{
 		"KAFKA_BROKERS": r.Servers.Brokers, "KAFKA_TOPICS": r.name, "KAFKA_GROUP_ID": r.name,
 		"MONGODB_URI": r.Servers.MongoURI, "MONGODB_DATABASE": r.name, "LOG_FORMAT": "text",

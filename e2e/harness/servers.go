@@ -63,9 +63,12 @@ func GivenServers(ctx context.Context, brokers, mongoURI string) (*Servers, erro
 // watchKeys reads the commands that the program sends to a given MongoDB that has one address and no TLS. Close then returns an
 // error about writes that lack the shard key.
 func (s *Servers) watchKeys() error {
-	uri, err := url.Parse(s.MongoURI)
-	if err != nil || !s.GivenMongo || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
+	if !s.GivenMongo || !strings.HasPrefix(s.MongoURI, "mongodb://") || strings.Contains(s.MongoURI, ",") || strings.Contains(s.MongoURI, "tls=true") {
 		return nil
+	}
+	uri, err := url.Parse(s.MongoURI)
+	if err != nil {
+		return fmt.Errorf("reading the MongoDB's URI: %w", err)
 	}
 	if s.watch, err = proxy.NewKeys(uri.Host); err != nil {
 		return err
