@@ -23,7 +23,7 @@ import (
 // unit in its name.
 var numbers = []string{
 	"partition", "partitions", "offset", "from", "records", "positions", "log_start", "log_end", "lag", "lag_unknown", "stored",
-	"stored_in_all", "recognised", "measurements", "segments", "next_bytes", "recognised_in_all", "letters", "letters_in_all", "rows", "series", "max", "open_buckets", "generation", "times", "repeated", "span_seconds",
+	"stored_in_all", "recognised", "measurements", "segments", "next_bytes", "recognised_in_all", "dead_letters", "dead_letters_in_all", "rows", "series", "max", "open_buckets", "generation", "times", "repeated", "span_seconds",
 }
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)

@@ -40,9 +40,9 @@ type Options struct {
 	SegmentOrder []string
 	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
-	// Compaction is written into every bucket, and each bucket is closed by its first write. The catalog then serves to compact
+	// CompactionMark is written into every bucket, and each bucket is closed by its first write. The catalog then serves to compact
 	// segments. Nil means an ordinary catalog.
-	Compaction *Compaction
+	Compaction *CompactionMark
 	// Reopen means that stored buckets are looked for before new ones are opened (Lookups, Load). The catalog keeps an archive for
 	// that.
 	Reopen bool
@@ -69,7 +69,7 @@ type Catalog struct {
 	encoder  encoder
 	spare    spare
 	idle     idleList
-	lookups  parking
+	lookups  awaitingLookup
 	unseen   unseen
 	mostOpen int      // largest number of open buckets of a series
 	foreseen foreseen // used only while Load places measurements
@@ -133,7 +133,7 @@ func (c *Catalog) Insert(m *measurement.Measurement) error {
 	r := row{position: m.Position, time: m.Time, elements: m.Elements}
 	c.key = appendKey(c.key[:0], m.Meta)
 	s := c.series.find(c.key)
-	if s != nil && s.open != nil && !s.isParked() {
+	if s != nil && s.open != nil && !s.isAwaiting() {
 		v := s.open.shape.survey(r.elements)
 		if v.match != fits || v.unordered {
 			if err := c.validate(r.elements); err != nil {
@@ -156,7 +156,7 @@ func (c *Catalog) Insert(m *measurement.Measurement) error {
 // put places a measurement that was already validated.
 func (c *Catalog) put(s *series, r row) {
 	var v survey
-	if s.open != nil && !s.isParked() {
+	if s.open != nil && !s.isAwaiting() {
 		v = s.open.shape.survey(r.elements)
 	}
 	c.place(s, r, v, mayAsk)
@@ -217,7 +217,7 @@ func hasTwins(elements []byte, count int) bool {
 }
 
 // Pending returns how many measurements the next Prepare would find, and their bytes in memory. It counts measurements of
-// series that back off, but neither parked ones nor those in flight.
+// series that back off, but neither those that await look-ups nor those in flight.
 func (c *Catalog) Pending() (measurements int, bytes int64) {
 	return c.pending.measurements, c.pending.bytes
 }
@@ -225,7 +225,7 @@ func (c *Catalog) Pending() (measurements int, bytes int64) {
 // Dirty returns about how many buckets the next Prepare would write.
 func (c *Catalog) Dirty() int { return len(c.dirty) }
 
-// Oldest returns the smallest offset of a measurement that is pending, parked or in flight (E6).
+// Oldest returns the smallest offset of a measurement that is pending, awaiting a look-up or in flight (E6).
 func (c *Catalog) Oldest() (offset int64, ok bool) {
 	lower := func(candidate int64) {
 		if !ok || candidate < offset {
@@ -238,8 +238,8 @@ func (c *Catalog) Oldest() (offset int64, ok bool) {
 	if c.flight != nil && c.flight.Measurements > 0 {
 		lower(c.flight.oldest)
 	}
-	if parked, any := c.lookups.oldest(); any {
-		lower(parked)
+	if awaiting, any := c.lookups.oldest(); any {
+		lower(awaiting)
 	}
 	return offset, ok
 }

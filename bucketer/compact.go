@@ -16,20 +16,20 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Compaction is the mark of a bucket that was made of segments.
-type Compaction struct {
+// CompactionMark is the mark of a bucket that was made of segments.
+type CompactionMark struct {
 	ID          [16]byte // of the compaction, a UUID
 	VisibleFrom int64    // when queries see the bucket, in milliseconds since 1970
 }
 
 // attempt is the attempt number in the buckets' _ids. It comes from the compaction's id, so the buckets of two compactions do not
 // collide.
-func (c *Compaction) attempt() int32 {
+func (c *CompactionMark) attempt() int32 {
 	return int32(binary.BigEndian.Uint32(c.ID[:]) & math.MaxInt32)
 }
 
 // append appends control.compaction.
-func (c *Compaction) append(dst []byte) []byte {
+func (c *CompactionMark) append(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldCompaction)
 	dst = appendDateNamed(dst, timeseries.FieldVisibleFrom, c.VisibleFrom)
 	dst = bsoncore.AppendBinaryElement(dst, timeseries.FieldCompactionID, uuidSubtype, c.ID[:])
@@ -51,7 +51,7 @@ func (e *SegmentError) Unwrap() error { return e.Err }
 // Compact makes buckets of segments, with one insert for each bucket. A series' measurements go in by time, and each
 // combination of types gets buckets of its own (compactedKinds). If several segments list the same position, one measurement is
 // taken. The flush must not be finished, because its buckets belong to no catalog. The error is a *SegmentError.
-func Compact(o Options, by Compaction, segments []bson.Raw) (*Flush, error) {
+func Compact(o Options, by CompactionMark, segments []bson.Raw) (*Flush, error) {
 	var all []segmented
 	for _, segment := range segments {
 		var err error

@@ -23,7 +23,7 @@ func BenchmarkSegments(b *testing.B) {
 			made = append(made, benchMeasurement(b, s, n, int64(n*series+s)))
 		}
 	}
-	stage := func(keep bool) {
+	moveToSegments := func(keep bool) {
 		c := New(o)
 		for n := range each {
 			for _, m := range made[n*series:][:series] {
@@ -41,18 +41,18 @@ func BenchmarkSegments(b *testing.B) {
 			c.Release(f)
 		}
 	}
-	stage(true)
+	moveToSegments(true)
 	b.Run("stage", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			stage(false)
+			moveToSegments(false)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series*each), "ns/measurement")
 	})
 	b.Run("compact", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			f, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 1}, documents)
+			f, err := Compact(o, CompactionMark{ID: [16]byte{1}, VisibleFrom: 1}, documents)
 			if err != nil || f.Measurements != series*each {
 				b.Fatal(err, f.Measurements)
 			}

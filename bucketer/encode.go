@@ -39,13 +39,13 @@ type encoder struct {
 	maxTime     int64
 	first, last int64 // smallest and largest offset
 
-	segment    *segment    // the segment whose write is made. Nil means that the write is a bucket's.
-	compaction *Compaction // written into every bucket. Nil means none.
+	segment    *segmentWrite   // the segment whose write is made. Nil means that the write is a bucket's.
+	compaction *CompactionMark // written into every bucket. Nil means none.
 
 	arena arena
 }
 
-func newEncoder(timeField string, source timeseries.Source, compaction *Compaction) encoder {
+func newEncoder(timeField string, source timeseries.Source, compaction *CompactionMark) encoder {
 	return encoder{
 		compaction: compaction, timeField: timeField, maxPath: timeseries.MaxPath(timeField),
 		source: source, forms: newForms(timeField, source),

@@ -6,7 +6,7 @@ import (
 )
 
 // Finish takes the outcomes of a flush, outcomes[i] for f.Writes[i]. It returns the measurements that MongoDB refuses for their
-// content. Measurements of conflicted writes that are not stored become pending or parked again.
+// content. Measurements of conflicted writes that are not stored become pending or await look-ups again.
 func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	if c.flight == nil || c.flight.Flush != f || len(outcomes) != len(f.Writes) {
 		panic("bucketer: E4: Finish with other outcomes than those of the flush in flight")

@@ -125,7 +125,7 @@ const (
 type flight struct {
 	*Flush
 	sent   []sent   // by the flush's writes
-	staged []staged // measurements on their way into segments, while the flush is cut
+	sparse []sparse // measurements on their way into segments, while the flush is cut
 	oldest int64    // the smallest offset in the flush
 	bytes  int64    // of its writes and of these lists
 }
@@ -215,7 +215,7 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 }
 
 // taken is the number of buckets whose measurements the flush has taken.
-func (f *flight) taken() int { return len(f.Writes) + len(f.staged) }
+func (f *flight) taken() int { return len(f.Writes) + len(f.sparse) }
 
 // isLeftOut reports whether a bucket has something to write while its series backs off.
 func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
@@ -240,7 +240,7 @@ func (c *Catalog) cut(f *flight, b *bucket, left int) {
 		return
 	}
 	if c.isSparse(b) {
-		c.stage(f, b)
+		c.moveToSegments(f, b)
 		return
 	}
 	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount || c.options.Compaction != nil)

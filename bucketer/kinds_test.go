@@ -142,7 +142,7 @@ func checkCompactedKinds(t *testing.T, name string, values []any) {
 	for _, d := range s.byID {
 		segments = append(segments, encode(t, d))
 	}
-	f, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 1}, segments)
+	f, err := Compact(o, CompactionMark{ID: [16]byte{1}, VisibleFrom: 1}, segments)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,13 +51,13 @@ type Candidate struct {
 	Size int32
 }
 
-// aheadStride bounds how far Lookups looks ahead, in parked measurements per look-up that it may still return.
+// aheadStride bounds how far Lookups looks ahead, in waiting measurements per look-up that it may still return.
 const aheadStride = 64
 
 // Lookups returns up to max look-ups that were not handed out before, in the order in which they were asked. Each waits for its
 // Answer in Load.
 //
-// If there is room left, each look-up is followed by look-ups ahead, for the measurements parked behind it, as far as they can
+// If there is room left, each look-up is followed by look-ups ahead, for the measurements that wait behind it, as far as they can
 // be told. A backfill may open another bucket with each measurement. Without looking ahead it would ask for one bucket at a
 // time.
 func (c *Catalog) Lookups(max int) []Lookup {
@@ -73,12 +73,12 @@ func (c *Catalog) Lookups(max int) []Lookup {
 	return out
 }
 
-// lookAhead appends up to room look-ups for the measurements parked behind the first one.
+// lookAhead appends up to room look-ups for the measurements that wait behind the first one.
 func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 	size, _ := c.options.Limits.Sizes(c.active())
 	f := forecast{catalog: c, series: s}
 	steps := 1 + room*aheadStride
-	for r := range s.more.parked.all {
+	for r := range s.more.awaiting.all {
 		if room == 0 || steps == 0 {
 			break
 		}
@@ -100,7 +100,7 @@ func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 	return out
 }
 
-// forecast predicts the look-ups of a parked series' measurements. It assumes that no look-up finds a bucket and that none
+// forecast predicts the look-ups of a series that awaits a look-up' measurements. It assumes that no look-up finds a bucket and that none
 // becomes full. A wrong forecast only costs a look-up too many, or a later one.
 type forecast struct {
 	catalog  *Catalog
@@ -161,41 +161,41 @@ type wanted struct {
 	lookup Lookup
 	handed bool  // Lookups has returned it
 	stale  bool  // the answer may be outdated; place the measurements anew
-	oldest int64 // smallest offset of the parked measurements
+	oldest int64 // smallest offset of the measurements that await look-ups
 }
 
 const (
-	wantedBytes = int64(unsafe.Sizeof(wanted{})+15) &^ 15
-	parkedBytes = int64(unsafe.Sizeof(parkedSince{}))
+	wantedBytes   = int64(unsafe.Sizeof(wanted{})+15) &^ 15
+	awaitingBytes = int64(unsafe.Sizeof(awaitingSince{}))
 )
 
-// parkedSince says that a series has a parked measurement with this offset. It counts only while the series waits for the same
+// awaitingSince says that a series has a measurement that awaits a look-up with this offset. It counts only while the series waits for the same
 // look-up.
-type parkedSince struct {
+type awaitingSince struct {
 	offset int64
 	series *series
 	wanted *wanted
 }
 
-func (p parkedSince) holds() bool {
+func (p awaitingSince) holds() bool {
 	return p.series.more != nil && p.series.more.wanted == p.wanted && p.wanted.oldest == p.offset
 }
 
-// parking knows all series that wait for a look-up.
-type parking struct {
+// awaitingLookup knows all series that wait for a look-up.
+type awaitingLookup struct {
 	series int
-	queue  []*series  // series whose look-ups were not handed out yet, in the order of asking
-	heap   parkedHeap // with some outdated entries
+	queue  []*series    // series whose look-ups were not handed out yet, in the order of asking
+	heap   awaitingHeap // with some outdated entries
 }
 
-// bytes is the memory of the parking without the measurements.
-func (p *parking) bytes() int64 {
-	return int64(p.series)*wantedBytes + int64(cap(p.queue))*8 + int64(cap(p.heap))*parkedBytes
+// bytes is the memory of the list without the measurements.
+func (p *awaitingLookup) bytes() int64 {
+	return int64(p.series)*wantedBytes + int64(cap(p.queue))*8 + int64(cap(p.heap))*awaitingBytes
 }
 
 // askFor looks for a stored bucket for a measurement before its series opens another one. It asks for an archived bucket of the
 // measurement's window, or else for any bucket if a query is allowed. The measurement is placed when the answer comes. If the
-// answer is already there, that is at once; otherwise the measurement is parked. False means that there is nothing to ask.
+// answer is already there, that is at once; otherwise the measurement waits. False means that there is nothing to ask.
 func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	if !c.options.Reopen {
 		return false
@@ -223,33 +223,33 @@ func (c *Catalog) request(s *series, r row, lookup Lookup) {
 	c.lookups.series++
 	c.lookups.queue = append(c.lookups.queue, s)
 	c.lookups.note(s)
-	c.park(s, r)
+	c.await(s, r)
 }
 
-// park adds a measurement to the parked ones of its series.
-func (c *Catalog) park(s *series, r row) {
-	s.more.parked.push(r, &c.buffers)
+// await adds a measurement to those of its series that await a look-up.
+func (c *Catalog) await(s *series, r row) {
+	s.more.awaiting.push(r, &c.buffers)
 	c.lookups.lower(s, r.position.Offset)
 }
 
-// unpark takes the parked measurements out. The caller then owns them.
-func (c *Catalog) unpark(s *series) line {
-	waiting := s.more.parked
-	s.more.parked, s.more.wanted = line{}, nil
+// takeAwaiting takes the measurements that await look-ups out. The caller then owns them.
+func (c *Catalog) takeAwaiting(s *series) line {
+	waiting := s.more.awaiting
+	s.more.awaiting, s.more.wanted = line{}, nil
 	c.lookups.series--
 	return waiting
 }
 
-// parkAgain takes back the rest of what unpark returned, behind measurements that were parked since.
-func (c *Catalog) parkAgain(s *series, rest *line) {
+// awaitAgain takes back the rest of what takeAwaiting returned, behind measurements that came since.
+func (c *Catalog) awaitAgain(s *series, rest *line) {
 	if oldest, ok := rest.oldest(); ok {
 		c.lookups.lower(s, oldest)
 	}
-	s.more.parked.follow(rest, &c.buffers)
+	s.more.awaiting.follow(rest, &c.buffers)
 }
 
-// lower notes that a series has a parked measurement of this offset.
-func (p *parking) lower(s *series, offset int64) {
+// lower notes that a series has a measurement that awaits a look-up of this offset.
+func (p *awaitingLookup) lower(s *series, offset int64) {
 	if w := s.more.wanted; offset < w.oldest {
 		w.oldest = offset
 		p.note(s)
@@ -257,7 +257,7 @@ func (p *parking) lower(s *series, offset int64) {
 }
 
 // take returns up to max series whose look-ups were not handed out before, in the order of asking.
-func (p *parking) take(max int) []*series {
+func (p *awaitingLookup) take(max int) []*series {
 	var first []*series
 	taken := 0
 	for _, s := range p.queue {
@@ -265,7 +265,7 @@ func (p *parking) take(max int) []*series {
 			break
 		}
 		taken++
-		if s.isParked() && !s.more.wanted.handed {
+		if s.isAwaiting() && !s.more.wanted.handed {
 			s.more.wanted.handed = true
 			first = append(first, s)
 		}
@@ -277,17 +277,17 @@ func (p *parking) take(max int) []*series {
 	return first
 }
 
-// note remembers the smallest offset of a parked series.
-func (p *parking) note(s *series) {
+// note remembers the smallest offset of a series that awaits a look-up.
+func (p *awaitingLookup) note(s *series) {
 	if len(p.heap) > 2*p.series+64 {
-		p.heap = slices.DeleteFunc(p.heap, func(entry parkedSince) bool { return !entry.holds() })
+		p.heap = slices.DeleteFunc(p.heap, func(entry awaitingSince) bool { return !entry.holds() })
 		heap.Init(&p.heap)
 	}
-	heap.Push(&p.heap, parkedSince{offset: s.more.wanted.oldest, series: s, wanted: s.more.wanted})
+	heap.Push(&p.heap, awaitingSince{offset: s.more.wanted.oldest, series: s, wanted: s.more.wanted})
 }
 
-// oldest is the smallest offset of all parked measurements.
-func (p *parking) oldest() (int64, bool) {
+// oldest is the smallest offset of all measurements that await look-ups.
+func (p *awaitingLookup) oldest() (int64, bool) {
 	for len(p.heap) > 0 {
 		if p.heap[0].holds() {
 			return p.heap[0].offset, true
@@ -297,19 +297,19 @@ func (p *parking) oldest() (int64, bool) {
 	return 0, false
 }
 
-// parkedHeap has the smallest offset first. It implements heap.Interface.
-type parkedHeap []parkedSince
+// awaitingHeap has the smallest offset first. It implements heap.Interface.
+type awaitingHeap []awaitingSince
 
-func (h parkedHeap) Len() int           { return len(h) }
-func (h parkedHeap) Less(i, j int) bool { return h[i].offset < h[j].offset }
-func (h parkedHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *parkedHeap) Push(x any)        { *h = append(*h, x.(parkedSince)) }
+func (h awaitingHeap) Len() int           { return len(h) }
+func (h awaitingHeap) Less(i, j int) bool { return h[i].offset < h[j].offset }
+func (h awaitingHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *awaitingHeap) Push(x any)        { *h = append(*h, x.(awaitingSince)) }
 
 // Pop takes the last entry out.
-func (h *parkedHeap) Pop() any {
+func (h *awaitingHeap) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
-	(*h)[last] = parkedSince{}
+	(*h)[last] = awaitingSince{}
 	*h = (*h)[:last]
 	return x
 }

@@ -35,7 +35,7 @@ type memory struct {
 	peakBuckets int
 }
 
-// Bytes returns the memory of the catalog: pending, parked and sent measurements, open and archived buckets, and the indexes
+// Bytes returns the memory of the catalog: pending, waiting and sent measurements, open and archived buckets, and the indexes
 // that find them.
 func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
@@ -164,7 +164,7 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 
 // clearSeries drops the buckets of a series, except those in flight, and returns the measurements that waited for them.
 func (c *Catalog) clearSeries(s *series) []rows {
-	if s.isParked() {
+	if s.isAwaiting() {
 		s.more.wanted.stale = s.more.wanted.stale || s.more.wanted.handed
 	}
 	var taken []rows

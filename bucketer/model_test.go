@@ -34,7 +34,7 @@ type modelSeries struct {
 	handed   bool // the look-up was handed out, and its receiver answers it
 	stale    bool
 	lookup   Lookup
-	parked   []reading
+	awaiting []reading
 }
 
 type modelBucket struct {
@@ -83,7 +83,7 @@ func (m *model) of(key string) *modelSeries {
 func (m *model) insert(r reading) {
 	s := m.of(r.series)
 	if s.waits {
-		s.parked = append(s.parked, r)
+		s.awaiting = append(s.awaiting, r)
 		return
 	}
 	m.place(s, r, true)
@@ -276,7 +276,7 @@ func (m *model) request(s *modelSeries, l Lookup, r reading) {
 		m.answer(s, l, r)
 		return
 	}
-	s.waits, s.handed, s.stale, s.lookup, s.parked = true, false, false, l, []reading{r}
+	s.waits, s.handed, s.stale, s.lookup, s.awaiting = true, false, false, l, []reading{r}
 	m.asking = append(m.asking, r.series)
 }
 
@@ -297,14 +297,14 @@ func (m *model) archived(s *modelSeries, r reading) *modelBucket {
 // load answers the look-up of a series, and the look-ups handed out with it when they are needed, from the stored buckets.
 func (m *model) load(answered []Lookup) {
 	s := m.series[answered[0].Series]
-	parked := s.parked
-	s.waits, s.parked = false, nil
+	awaiting := s.awaiting
+	s.waits, s.awaiting = false, nil
 	if !s.stale {
 		m.ahead = answered[1:]
-		m.answer(s, answered[0], parked[0])
-		parked = parked[1:]
+		m.answer(s, answered[0], awaiting[0])
+		awaiting = awaiting[1:]
 	}
-	for _, r := range parked {
+	for _, r := range awaiting {
 		m.insert(r)
 	}
 	m.ahead = nil

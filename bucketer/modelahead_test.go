@@ -17,7 +17,7 @@ func (m *model) handOut(n int) []Lookup {
 	return out
 }
 
-// expected returns up to n look-ups for the readings parked behind the first. It assumes that each look-up without a bucket for
+// expected returns up to n look-ups for the readings that wait behind the first. It assumes that each look-up without a bucket for
 // its window opens one. It looks no further.
 func (m *model) expected(s *modelSeries, n int) []Lookup {
 	var out []Lookup
@@ -25,7 +25,7 @@ func (m *model) expected(s *modelSeries, n int) []Lookup {
 	isIn := func(minTime, time int64) bool {
 		return time >= minTime && time-minTime < m.options.Collection.Span()
 	}
-	for i, r := range s.parked {
+	for i, r := range s.awaiting {
 		if len(out) == n || i > n*aheadStride {
 			break
 		}

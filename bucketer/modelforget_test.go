@@ -76,7 +76,7 @@ func (m *model) retire(key string) {
 func (m *model) restart() []reading {
 	var lost []reading
 	for _, key := range slices.Sorted(maps.Keys(m.series)) {
-		lost = append(lost, m.series[key].parked...)
+		lost = append(lost, m.series[key].awaiting...)
 	}
 	for _, b := range m.buckets {
 		lost = append(lost, b.readings[b.stored():]...)

@@ -260,7 +260,7 @@ func (r *modelRun) checkStats() {
 
 // drain writes everything and compares all buckets.
 func (r *modelRun) drain() {
-	for r.catalog.Stats().ParkedSeries > 0 || r.flush != nil || len(r.catalog.dirty) > 0 {
+	for r.catalog.Stats().AwaitingSeries > 0 || r.flush != nil || len(r.catalog.dirty) > 0 {
 		r.ask(100)
 		r.load()
 		r.finish()

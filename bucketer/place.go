@@ -11,8 +11,8 @@ const (
 // place puts a measurement into the bucket that it belongs to. v is its survey against the open bucket, if there is one. It
 // follows MongoDB's pass A, which finds a bucket without rolling one over because of its time, and then pass B.
 func (c *Catalog) place(s *series, r row, v survey, ask bool) {
-	if s.isParked() {
-		c.park(s, r)
+	if s.isAwaiting() {
+		c.await(s, r)
 		return
 	}
 	if s.open == nil {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Load takes answers to look-ups. Each series reopens a bucket or opens a new one. Its parked measurements go on, up to one
+// Load takes answers to look-ups. Each series reopens a bucket or opens a new one. Its waiting measurements go on, up to one
 // whose own look-up was not made ahead. An answer that no series waits for is ignored.
 //
 // The answers are forgotten afterwards. An answer ahead is as old as the answer that was asked for, so it serves only
@@ -23,7 +23,7 @@ func (c *Catalog) Load(answers []Answer) {
 		for n < len(answers) && answers[n].Lookup.Ahead && answers[n].Lookup.Series == first.Series {
 			n++
 		}
-		if s := c.series.find([]byte(first.Series)); s != nil && s.isParked() {
+		if s := c.series.find([]byte(first.Series)); s != nil && s.isAwaiting() {
 			if w := s.more.wanted; w.handed && !first.Ahead && w.lookup.IsSame(first) {
 				c.resume(s, answers[:n])
 			}
@@ -32,17 +32,17 @@ func (c *Catalog) Load(answers []Answer) {
 	}
 }
 
-// resume places the parked measurements of a series. The first answer is for the first measurement, the others are for those
+// resume places the measurements that await look-ups of a series. The first answer is for the first measurement, the others are for those
 // behind it.
 func (c *Catalog) resume(s *series, answers []Answer) {
 	stale := s.more.wanted.stale
-	waiting := c.unpark(s)
+	waiting := c.takeAwaiting(s)
 	if !stale {
 		c.foreseen = foreseen{series: s, answers: answers[1:]}
 		first, _ := waiting.next()
 		c.answer(s, first, &answers[0])
 	}
-	for !s.isParked() {
+	for !s.isAwaiting() {
 		r, ok := waiting.next()
 		if !ok {
 			break
@@ -50,8 +50,8 @@ func (c *Catalog) resume(s *series, answers []Answer) {
 		c.put(s, r)
 	}
 	c.foreseen = foreseen{}
-	if s.isParked() {
-		c.parkAgain(s, &waiting)
+	if s.isAwaiting() {
+		c.awaitAgain(s, &waiting)
 	} else {
 		waiting.release(&c.buffers)
 	}

@@ -145,11 +145,11 @@ func TestAnswersNobodyWaitsForAreIgnored(t *testing.T) {
 	unknown := l
 	unknown.Series = "x"
 	c.Load([]Answer{{Lookup: other}, {Lookup: unknown}})
-	if c.Stats().ParkedSeries != 1 {
+	if c.Stats().AwaitingSeries != 1 {
 		t.Error("an answer to another question was taken")
 	}
 	c.Load([]Answer{{Lookup: l}, {Lookup: l}})
-	if stats := c.Stats(); stats.ParkedSeries != 0 || stats.BucketQueriesFailed != 1 {
+	if stats := c.Stats(); stats.AwaitingSeries != 0 || stats.BucketQueriesFailed != 1 {
 		t.Errorf("after the answer: %+v", stats)
 	}
 }

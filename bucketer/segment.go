@@ -22,27 +22,27 @@ const (
 	openSegments = 4
 )
 
-// staged are measurements of one series on their way into segments.
-type staged struct {
+// sparse are measurements of one series on their way into segments.
+type sparse struct {
 	order []byte // the place of the series in the order of series
 	key   string
 	span  int64 // number of the time span of the measurements, if a flush has several spans
 	rows  rows
 }
 
-func (s *staged) compare(o *staged) int {
+func (s *sparse) compare(o *sparse) int {
 	return cmp.Or(cmp.Compare(s.span, o.span), bytes.Compare(s.order, o.order), cmp.Compare(s.key, o.key))
 }
 
-// segment is a document of many series that is being made. Its bucket belongs to no series, and is not in the catalog.
-type segment struct {
+// segmentWrite is a document of many series that is being made. Its bucket belongs to no series, and is not in the catalog.
+type segmentWrite struct {
 	bucket
 	low, high []byte // places of its first and its last series
 	owner     string
 	first     timeseries.Position // of the first measurement that came into it
 	earliest  int64               // the smallest time of its measurements
 	bloom     timeseries.Bloom    // of the metas of its series
-	last      *staged             // the series whose meta came into bloom last
+	last      *sparse             // the series whose meta came into bloom last
 }
 
 // noSeries stands for the series of a segment.
@@ -55,35 +55,35 @@ func (c *Catalog) isSparse(b *bucket) bool {
 		!c.keptOut.has(b.series.key) && !c.hasArray(b.series.key)
 }
 
-// stage moves the measurements that wait for a bucket into the flush's segments. It forgets the bucket, because its fields and
+// moveToSegments moves the measurements that wait for a bucket into the flush's segments. It forgets the bucket, because its fields and
 // its size no longer match its stored document.
-func (c *Catalog) stage(f *flight, b *bucket) {
+func (c *Catalog) moveToSegments(f *flight, b *bucket) {
 	s := b.series
-	f.staged = append(f.staged, staged{key: s.key, rows: c.abandon(b)})
+	f.sparse = append(f.sparse, sparse{key: s.key, rows: c.abandon(b)})
 	c.retire(s)
 }
 
 // cutSegments cuts the segments of a flush, one span of time after the other, because no segment has more than one span.
 func (c *Catalog) cutSegments(f *flight) {
-	if len(f.staged) == 0 {
+	if len(f.sparse) == 0 {
 		return
 	}
 	var orders []byte
-	for i := range f.staged {
+	for i := range f.sparse {
 		start := len(orders)
-		orders = c.appendOrder(orders, f.staged[i].key)
-		f.staged[i].order = orders[start:len(orders):len(orders)]
+		orders = c.appendOrder(orders, f.sparse[i].key)
+		f.sparse[i].order = orders[start:len(orders):len(orders)]
 	}
-	if earliest, latest := timesOf(f.staged); spanExceeded(latest, c.options.Collection.Round(earliest), c.span) {
-		f.staged = c.bySpan(f.staged)
+	if earliest, latest := timesOf(f.sparse); spanExceeded(latest, c.options.Collection.Round(earliest), c.span) {
+		f.sparse = c.bySpan(f.sparse)
 	}
-	slices.SortFunc(f.staged, func(a, b staged) int { return a.compare(&b) })
+	slices.SortFunc(f.sparse, func(a, b sparse) int { return a.compare(&b) })
 	total := int32(0)
-	for i := range f.staged {
-		total += f.staged[i].rows.n
+	for i := range f.sparse {
+		total += f.sparse[i].rows.n
 	}
 	most := c.borders.most(total, c.segmentRows())
-	for rest := f.staged; len(rest) > 0; {
+	for rest := f.sparse; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].span == rest[0].span {
 			n++
@@ -96,7 +96,7 @@ func (c *Catalog) cutSegments(f *flight) {
 		rest = rest[n:]
 	}
 	c.borders.flushed()
-	f.staged = nil
+	f.sparse = nil
 }
 
 // segmentRows is the largest number of measurements in a segment.
@@ -105,7 +105,7 @@ func (c *Catalog) segmentRows() int32 {
 }
 
 // timesOf returns the smallest and the largest time of measurements.
-func timesOf(all []staged) (earliest, latest int64) {
+func timesOf(all []sparse) (earliest, latest int64) {
 	earliest, latest = math.MaxInt64, math.MinInt64
 	for i := range all {
 		for r := range all[i].rows.all {
@@ -116,7 +116,7 @@ func timesOf(all []staged) (earliest, latest int64) {
 }
 
 // bySpan divides the measurements of each series by spans of time. A backfill has several spans.
-func (c *Catalog) bySpan(all []staged) (divided []staged) {
+func (c *Catalog) bySpan(all []sparse) (divided []sparse) {
 	for i := range all {
 		s := &all[i]
 		begin := len(divided)
@@ -125,10 +125,10 @@ func (c *Catalog) bySpan(all []staged) (divided []staged) {
 			if r.time < span*c.span {
 				span-- // before 1970
 			}
-			at := slices.IndexFunc(divided[begin:], func(d staged) bool { return d.span == span })
+			at := slices.IndexFunc(divided[begin:], func(d sparse) bool { return d.span == span })
 			if at < 0 {
 				at = len(divided) - begin
-				divided = append(divided, staged{order: s.order, key: s.key, span: span})
+				divided = append(divided, sparse{order: s.order, key: s.key, span: span})
 			}
 			divided[begin+at].rows.push(r, &c.buffers)
 		}
@@ -138,7 +138,7 @@ func (c *Catalog) bySpan(all []staged) (divided []staged) {
 }
 
 // cutPart cuts the segments of series that lie together. It cuts one segment, unless types or times do not go together.
-func (c *Catalog) cutPart(f *flight, part []staged) {
+func (c *Catalog) cutPart(f *flight, part []sparse) {
 	earliest, _ := timesOf(part)
 	p := filling{c: c, f: f, earliest: c.options.Collection.Round(earliest)}
 	for i := range part {
@@ -168,14 +168,14 @@ type filling struct {
 	c        *Catalog
 	f        *flight
 	earliest int64 // smallest time of the part, rounded; it is the usual minimum time of the segments
-	open     []*segment
-	of       *staged // the series of the last measurement; meta is its meta as an element
+	open     []*segmentWrite
+	of       *sparse // the series of the last measurement; meta is its meta as an element
 	meta     []byte
 	value    bson.RawValue // the meta of this series; type 0 means that it has none
 }
 
 // put puts a measurement of a series into a segment.
-func (p *filling) put(s *staged, r row) {
+func (p *filling) put(s *sparse, r row) {
 	if s != p.of {
 		p.of, p.meta, p.value = s, p.c.appendMeta(p.meta[:0], s.key), bson.RawValue{}
 		if s.key != "" {
@@ -206,7 +206,7 @@ func (p *filling) add(r row, order []byte) {
 	if spanExceeded(r.time, minTime, p.c.span) {
 		minTime = p.c.options.Collection.Round(r.time)
 	}
-	s := &segment{low: order, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
+	s := &segmentWrite{low: order, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
 		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
 	}}
 	p.extend(s, r, s.shape.survey(r.elements), order)
@@ -220,14 +220,14 @@ func (p *filling) end(at int) {
 
 // segmentTakes reports whether a measurement may go into a segment. The rules are those of buckets, but a segment never exceeds
 // their size.
-func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
+func (c *Catalog) segmentTakes(s *segmentWrite, time int64, v survey) bool {
 	limits := &c.options.Limits
 	return s.spans(time, c.span) && s.count() < c.segmentRows() && v.match != clashes &&
 		int64(s.size)+c.added(s.count(), v) <= int64(limits.MaxBytes)
 }
 
 // extend adds a measurement of the present series to a segment.
-func (p *filling) extend(s *segment, r row, v survey, order []byte) {
+func (p *filling) extend(s *segmentWrite, r row, v survey, order []byte) {
 	c := p.c
 	if s.last != p.of {
 		s.bloom.Add(nil, p.value)
@@ -244,7 +244,7 @@ func (p *filling) extend(s *segment, r row, v survey, order []byte) {
 // cutSegment adds the write of a segment to the flush. The minimum time is the rounded smallest time of its measurements,
 // because a tight one lets more queries skip the segment. A bucket takes its minimum time from the measurement that opens it,
 // because later measurements are not known yet.
-func (c *Catalog) cutSegment(f *flight, s *segment) {
+func (c *Catalog) cutSegment(f *flight, s *segmentWrite) {
 	s.minTime = c.options.Collection.Round(s.earliest)
 	s.id = timeseries.BucketID(c.options.Source, s.first, segmentAttempt+c.attempts[s.first], s.minTime)
 	c.encoder.segment = s
@@ -256,7 +256,7 @@ func (c *Catalog) cutSegment(f *flight, s *segment) {
 }
 
 // append appends control.segment.
-func (s *segment) append(dst []byte) []byte {
+func (s *segmentWrite) append(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSegment)
 	dst = bsoncore.AppendStringElement(dst, timeseries.FieldOwner, s.owner)
 	dst = appendBinaryNamed(dst, timeseries.FieldLow, s.low)

@@ -127,7 +127,7 @@ func TestSegments(t *testing.T) {
 					t.Errorf("a measurement of %d in a segment from %d on", m.Time, first)
 				}
 			}))
-			flush, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 5}, documents)
+			flush, err := Compact(o, CompactionMark{ID: [16]byte{1}, VisibleFrom: 5}, documents)
 			if err != nil {
 				t.Fatal(err)
 			}

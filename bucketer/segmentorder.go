@@ -143,7 +143,7 @@ func (b *borders) most(total, limit int32) int32 {
 
 // divide divides staged series, which are sorted, into parts with no more measurements than most, and returns the parts' ends.
 // Neighbours with at most half of that together stay in one part.
-func (b *borders) divide(list []staged, most int32) (ends []int) {
+func (b *borders) divide(list []sparse, most int32) (ends []int) {
 	rows, next := int32(0), 0
 	for at, end := 0, 0; at < len(list); at = end {
 		for next < len(b.all) && b.all[next].at <= string(list[at].order) {
@@ -166,7 +166,7 @@ func (b *borders) divide(list []staged, most int32) (ends []int) {
 
 // split divides the series of a list, from a place on, into parts of about the same size. That size is at most three fourths of
 // most. It notes new borders between them. The last part may go on, so it returns the number of its measurements.
-func (b *borders) split(list []staged, from int, rows, most int32, ends []int) (_ []int, last int32) {
+func (b *borders) split(list []sparse, from int, rows, most int32, ends []int) (_ []int, last int32) {
 	target := max(1, most*3/4)
 	target = (rows + (rows-1)/target) / ((rows-1)/target + 1)
 	for i := from; i < len(list); i++ {

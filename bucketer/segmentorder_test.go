@@ -72,7 +72,7 @@ func TestBordersOfSegments(t *testing.T) {
 		same := 0
 		last := ""
 		for range 8 {
-			var list []staged
+			var list []sparse
 			total := int32(0)
 			for i := range series {
 				if late && random.IntN(50) == 0 {
@@ -83,7 +83,7 @@ func TestBordersOfSegments(t *testing.T) {
 					n += int32(random.IntN(int(min(most, 63))))
 				}
 				total += n
-				list = append(list, staged{order: fmt.Appendf(nil, "%07d", i), rows: rows{n: n}})
+				list = append(list, sparse{order: fmt.Appendf(nil, "%07d", i), rows: rows{n: n}})
 			}
 			if len(list) == 0 {
 				continue
@@ -195,9 +195,9 @@ func TestLargeFlushesHaveLargerSegments(t *testing.T) {
 // TestBordersThatNothingUsesAreForgotten checks that series that have disappeared do not divide the present ones.
 func TestBordersThatNothingUsesAreForgotten(t *testing.T) {
 	b := borders{}
-	of := func(name string) (list []staged) {
+	of := func(name string) (list []sparse) {
 		for i := range 1000 {
-			list = append(list, staged{order: fmt.Appendf(nil, "%s%07d", name, i), rows: rows{n: 1}})
+			list = append(list, sparse{order: fmt.Appendf(nil, "%s%07d", name, i), rows: rows{n: 1}})
 		}
 		return list
 	}

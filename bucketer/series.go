@@ -22,8 +22,8 @@ type more struct {
 	rolled   rolled
 	excluded []bson.ObjectID // not to be reopened before an open bucket has rolled over
 
-	parked line    // measurements that wait for the answer to wanted
-	wanted *wanted // Nil means that there is no question.
+	awaiting line    // measurements that wait for the answer to wanted
+	wanted   *wanted // Nil means that there is no question.
 
 	conflicts int   // consecutive ones
 	notBefore int64 // by the caller's clock: Prepare leaves the series out until then
@@ -37,7 +37,7 @@ func (s *series) meta() bson.RawValue {
 	return bson.RawValue{Type: bson.Type(s.key[0]), Value: []byte(s.key[1:])}
 }
 
-func (s *series) isParked() bool { return s.more != nil && s.more.wanted != nil }
+func (s *series) isAwaiting() bool { return s.more != nil && s.more.wanted != nil }
 
 // excludes reports whether the series must not reopen a bucket.
 func (s *series) excludes(id bson.ObjectID) bool {

@@ -32,7 +32,7 @@ type Stats struct {
 
 	BucketsOpened              int64 // all new buckets
 	SegmentInserts             int64 // of segments
-	MeasurementsStaged         int64 // in segments; part of MeasurementsCommitted
+	MeasurementsInSegments     int64 // in segments; part of MeasurementsCommitted
 	BucketsLeftDueToDeltaCost  int64 // stored buckets whose update would have been too costly
 	BucketsCleared             int64 // forgotten because something else writes to the collection
 	BucketsReopenedFromArchive int64 // part of BucketsReopened
@@ -43,7 +43,7 @@ type Stats struct {
 	Series          int64
 	OpenBuckets     int64 // in memory: open, or rolled over and not yet written
 	ArchivedBuckets int64
-	ParkedSeries    int64 // waiting for the answer to a look-up
+	AwaitingSeries  int64 // waiting for the answer to a look-up
 	KeptBytes       int64 // Bytes
 }
 
@@ -53,7 +53,7 @@ func (c *Catalog) Stats() Stats {
 	s.Series = int64(c.series.live)
 	s.OpenBuckets = int64(len(c.buckets))
 	s.ArchivedBuckets = int64(c.archive.live)
-	s.ParkedSeries = int64(c.lookups.series)
+	s.AwaitingSeries = int64(c.lookups.series)
 	s.KeptBytes = c.Bytes()
 	return s
 }
@@ -94,7 +94,7 @@ func (s *Stats) committed(w *Write) {
 		return
 	case w.Segment:
 		s.SegmentInserts++
-		s.MeasurementsStaged += int64(w.Added)
+		s.MeasurementsInSegments += int64(w.Added)
 	case w.Kind == Insert:
 		s.BucketInserts++
 	default:

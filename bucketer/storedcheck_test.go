@@ -70,17 +70,17 @@ func (d *disturbed) as(r reading, segment bool) reading {
 // checkCompacted compacts all segments, and compares the buckets with the readings.
 func (d *disturbed) checkCompacted() {
 	var segments []bson.Raw
-	staged := map[timeseries.Position]bool{}
+	sparse := map[timeseries.Position]bool{}
 	for id, document := range d.store.byID {
 		if at(document, timeseries.PathOwner) == nil || d.foreign[id] {
 			continue
 		}
 		for _, p := range positionsOf(d.t, document) {
-			staged[p] = true
+			sparse[p] = true
 		}
 		segments = append(segments, encode(d.t, document))
 	}
-	by := Compaction{ID: [16]byte{1}, VisibleFrom: 1234}
+	by := CompactionMark{ID: [16]byte{1}, VisibleFrom: 1234}
 	f, err := Compact(d.options, by, segments)
 	if err != nil {
 		d.t.Fatal(err)
@@ -90,10 +90,10 @@ func (d *disturbed) checkCompacted() {
 		b := &modelBucket{minTime: w.MinTime}
 		for _, p := range positionsOf(d.t, document) {
 			r := d.readings[p]
-			if !staged[p] || seriesKey(document) != r.series || r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
-				d.t.Errorf("%v is compacted (staged: %v) into %s", r, staged[p], text(document))
+			if !sparse[p] || seriesKey(document) != r.series || r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
+				d.t.Errorf("%v is compacted (staged: %v) into %s", r, sparse[p], text(document))
 			}
-			delete(staged, p)
+			delete(sparse, p)
 			b.readings = append(b.readings, r)
 		}
 		d.checkBucket(document, b)
@@ -101,8 +101,8 @@ func (d *disturbed) checkCompacted() {
 			d.t.Errorf("the bucket %s is not a compacted one", text(document))
 		}
 	}
-	if len(staged) > 0 {
-		d.t.Errorf("%d measurements are not compacted", len(staged))
+	if len(sparse) > 0 {
+		d.t.Errorf("%d measurements are not compacted", len(sparse))
 	}
 }
 
@@ -143,7 +143,7 @@ func (d *disturbed) checkEmpty() {
 		d.t.Errorf("%d bytes of shapes are held by nobody", c.shapes.total-c.shapes.unused)
 	}
 	if c.memory.series != 0 || c.memory.buckets != 0 || c.buffers.total != 0 || c.lookups.series != 0 {
-		d.t.Errorf("accounted for are still %+v, %d bytes of buffers, %d parked series",
+		d.t.Errorf("accounted for are still %+v, %d bytes of buffers, %d series that awaits a look-up",
 			c.memory, c.buffers.total, c.lookups.series)
 	}
 }

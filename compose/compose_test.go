@@ -130,9 +130,9 @@ func TestPagesAnswerOutsideTheContainer(t *testing.T) {
 
 func TestContainerOutlivesTheShutdown(t *testing.T) {
 	c, consumer := settings(t), services(t)["consumer"]
-	grace, err := time.ParseDuration(fmt.Sprint(consumer["stop_grace_period"]))
-	if err != nil || grace <= c.Service.ShutdownTimeout {
-		t.Errorf("stop_grace_period %v (%v), SHUTDOWN_TIMEOUT %v: it must be longer", grace, err, c.Service.ShutdownTimeout)
+	writeGrace, err := time.ParseDuration(fmt.Sprint(consumer["stop_grace_period"]))
+	if err != nil || writeGrace <= c.Service.ShutdownTimeout {
+		t.Errorf("stop_grace_period %v (%v), SHUTDOWN_TIMEOUT %v: it must be longer", writeGrace, err, c.Service.ShutdownTimeout)
 	}
 	limit, err := strconv.ParseInt(strings.TrimSuffix(fmt.Sprint(consumer["mem_limit"]), "m"), 10, 64)
 	if err != nil || limit<<20 < int64(c.Memory.Limit)+config.MemoryRoom {

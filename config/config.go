@@ -22,18 +22,18 @@ const topicPlaceholder = "{topic}"
 //	empty  the variable may be set to the empty string, and what that means; elsewhere empty counts as not set
 //	shown  what the reference shows as default where the env tag cannot say it
 type Config struct {
-	Kafka    Kafka    `title:"Kafka"`
-	Security Security `title:"Security of Kafka connections"`
-	Event    Event    `title:"Events"`
-	Registry Registry `title:"Schema registry"`
-	MongoDB  MongoDB  `title:"MongoDB"`
-	Bucket   Bucket   `title:"Buckets"`
-	Flush    Flush    `title:"Flushes and commits"`
-	Rollup   Rollup   `title:"Rollups"`
-	Memory   Memory   `title:"Memory"`
-	DLQ      DLQ      `title:"Dead letters"`
-	Service  Service  `title:"Service"`
-	Serve    Serve    `title:"Reading over HTTP"`
+	Kafka    Kafka     `title:"Kafka"`
+	Security Security  `title:"Security of Kafka connections"`
+	Event    Event     `title:"Events"`
+	Registry Registry  `title:"Schema registry"`
+	MongoDB  MongoDB   `title:"MongoDB"`
+	Bucket   Bucketing `title:"Buckets"`
+	Flush    Flushing  `title:"Flushes and commits"`
+	Rollup   Rollup    `title:"Rollups"`
+	Memory   Memory    `title:"Memory"`
+	DLQ      DLQ       `title:"Dead letters"`
+	Service  Service   `title:"Service"`
+	Serve    Serve     `title:"Reading over HTTP"`
 
 	topics []topicConfig // the settings of single topics, from CONFIG_FILE
 	hidden []string      // the settings of single topics that the environment overrides
@@ -149,8 +149,8 @@ func (m MongoDB) seriesFor(topic string) string {
 	return strings.ReplaceAll(m.Collection, topicPlaceholder, topic)
 }
 
-// Bucket holds when a bucket is full.
-type Bucket struct {
+// Bucketing holds when a bucket is full.
+type Bucketing struct {
 	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurement" doc:"largest number of measurements in a bucket"`
 	MaxBytes   Size  `env:"BUCKET_MAX_BYTES,default=125KiB" min:"1B" max:"12MiB" doc:"largest size of a bucket"`
 	MinCount   int32 `env:"BUCKET_MIN_COUNT,default=10" min:"1" max:"1000000" unit:"measurement" doc:"number of measurements below which a bucket may be larger than BUCKET_MAX_BYTES"`
@@ -159,8 +159,8 @@ type Bucket struct {
 	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurement" doc:"largest number of measurements that one write adds to a stored bucket; more go into a new bucket. 0 means no limit"`
 }
 
-// Flush holds when measurements are written and offsets committed.
-type Flush struct {
+// Flushing holds when measurements are written and offsets committed.
+type Flushing struct {
 	Interval            time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time that a measurement waits to be written"`
 	Bytes               Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"size of the waiting measurements at which a partition is written immediately"`
 	Count               int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurement" doc:"number of waiting measurements at which a partition is written immediately"`

@@ -98,9 +98,9 @@ func TestDefaults(t *testing.T) {
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",
 			Granularity: "seconds", View: "auto", WriteTimeout: 5 * time.Second,
 		},
-		Bucket: Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
+		Bucket: Bucketing{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
 		Rollup: Rollup{Interval: time.Hour, Share: 0.1, CountField: "count"},
-		Flush: Flush{
+		Flush: Flushing{
 			Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "auto",
 			CompactInterval: 10 * time.Minute, CompactDelay: 4 * time.Minute, SegmentRetention: 10 * time.Minute, SegmentRows: 250, SegmentMeasurements: 500_000,
 		},

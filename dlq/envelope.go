@@ -45,7 +45,7 @@ const (
 
 // envelope returns the headers of the letter of a record with these headers: the record's own, then the appended ones. It leaves
 // out an attempt that a re-drive gave the record, because the appended attempt continues it.
-func envelope(l *record.Letter, headers []record.Header, group string) []record.Header {
+func envelope(l *record.DeadLetter, headers []record.Header, group string) []record.Header {
 	stage := stageDecode
 	if l.RefusedByDatabase {
 		stage = stageWrite
@@ -153,8 +153,8 @@ const (
 type Found struct {
 	// Place is its place in the dead-letter topic.
 	record.Place
-	// Letter shares its bytes with the log. They are valid during the call. Its Headers are nil.
-	Letter record.Letter
+	// DeadLetter shares its bytes with the log. They are valid during the call. Its Headers are nil.
+	Letter record.DeadLetter
 	// Headers are the headers of the letter's record.
 	Headers []record.Header
 	// Stage is stageDecode, stageWrite, or a word of another program.
@@ -206,7 +206,7 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 	if start < 0 {
 		return Found{}, errNotLetter
 	}
-	f := Found{Letter: record.Letter{Key: key, Value: value, Timestamp: timestamp, Part: record.WholeRecord}, Attempt: 1}
+	f := Found{Letter: record.DeadLetter{Key: key, Value: value, Timestamp: timestamp, Part: record.WholeRecord}, Attempt: 1}
 	f.Letter.Number, f.Letter.Offset = unknown, unknown
 	f.Headers = append(f.Headers, headers[:start]...)
 	for _, h := range headers[start:] {

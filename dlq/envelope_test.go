@@ -13,8 +13,8 @@ import (
 )
 
 // sample returns a letter.
-func sample() record.Letter {
-	return record.Letter{
+func sample() record.DeadLetter {
+	return record.DeadLetter{
 		Place:     record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 182},
 		TopicID:   [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
 		Part:      record.WholeRecord,
@@ -33,7 +33,7 @@ func traced() []record.Header {
 }
 
 // reread reads the output of envelope.
-func reread(t *testing.T, l record.Letter, headers []record.Header) Found {
+func reread(t *testing.T, l record.DeadLetter, headers []record.Header) Found {
 	t.Helper()
 	f, err := parse(l.Key, l.Value, envelope(&l, headers, "group"), l.Timestamp)
 	if err != nil {
@@ -44,17 +44,17 @@ func reread(t *testing.T, l record.Letter, headers []record.Header) Found {
 
 func TestLetterComesBackAsItWas(t *testing.T) {
 	earlier := sample()
-	for name, change := range map[string]func(*record.Letter, *Found){
-		"whole record":        func(*record.Letter, *Found) {},
-		"first array element": func(l *record.Letter, _ *Found) { l.Part = 0 },
-		"array element": func(l *record.Letter, f *Found) {
+	for name, change := range map[string]func(*record.DeadLetter, *Found){
+		"whole record":        func(*record.DeadLetter, *Found) {},
+		"first array element": func(l *record.DeadLetter, _ *Found) { l.Part = 0 },
+		"array element": func(l *record.DeadLetter, f *Found) {
 			l.Part, l.RefusedByDatabase, l.Reason, f.Stage = 17, true, "refused_by_database", stageWrite
 		},
-		"unknown topic id":   func(l *record.Letter, _ *Found) { l.TopicID = [16]byte{} },
-		"no headers, no key": func(l *record.Letter, f *Found) { l.Key, f.Headers = nil, nil },
-		"cut":                func(l *record.Letter, _ *Found) { l.Cut = "value of 7 bytes" },
-		"largest offset":     func(l *record.Letter, _ *Found) { l.Offset = 1<<63 - 1 },
-		"letter about a letter": func(_ *record.Letter, f *Found) {
+		"unknown topic id":   func(l *record.DeadLetter, _ *Found) { l.TopicID = [16]byte{} },
+		"no headers, no key": func(l *record.DeadLetter, f *Found) { l.Key, f.Headers = nil, nil },
+		"cut":                func(l *record.DeadLetter, _ *Found) { l.Cut = "value of 7 bytes" },
+		"largest offset":     func(l *record.DeadLetter, _ *Found) { l.Offset = 1<<63 - 1 },
+		"letter about a letter": func(_ *record.DeadLetter, f *Found) {
 			f.Headers = slices.DeleteFunc(envelope(&earlier, traced(), "another group"), func(h record.Header) bool { return h.Key == HeaderAttempt })
 		},
 	} {
@@ -169,7 +169,7 @@ func TestParseReadsKafkaConnect(t *testing.T) {
 		"__connect.errors.exception.stacktrace", "at …",
 	), 5)
 	want := Found{
-		Letter: record.Letter{
+		Letter: record.DeadLetter{
 			Place: record.Place{Partition: record.Partition{Topic: "orders"}, Offset: 7}, Part: record.WholeRecord, Value: []byte("v"), Timestamp: 5,
 			Reason: "org.apache.kafka.connect.errors.DataException", Message: "bad",
 		},

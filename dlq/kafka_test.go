@@ -55,7 +55,7 @@ func onKafka(t *testing.T, change func(*Options)) stand {
 }
 
 // produce sends letters until all are acknowledged, as a caller does. The leader of a new topic may not know of the topic yet.
-func (s stand) produce(t *testing.T, letters []record.Letter) {
+func (s stand) produce(t *testing.T, letters []record.DeadLetter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s stand) produce(t *testing.T, letters []record.Letter) {
 }
 
 // read returns the first n letters of a partition of the dead-letter topic.
-func (s stand) read(t *testing.T, partition, n int) (letters []record.Letter) {
+func (s stand) read(t *testing.T, partition, n int) (letters []record.DeadLetter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -94,7 +94,7 @@ func (s stand) read(t *testing.T, partition, n int) (letters []record.Letter) {
 }
 
 // readBatch reads the letters from an offset on, because a batch may begin before it. The letters have the headers of sample.
-func readBatch(t *testing.T, records kafkago.RecordReader, from int64) (letters []record.Letter) {
+func readBatch(t *testing.T, records kafkago.RecordReader, from int64) (letters []record.DeadLetter) {
 	t.Helper()
 	for {
 		r, err := records.ReadRecord()
@@ -125,7 +125,7 @@ func readBatch(t *testing.T, records kafkago.RecordReader, from int64) (letters 
 // sameBytes compares whole slices, because go-cmp compares byte by byte. A nil slice and an empty slice differ.
 func sameBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-func byPosition(a, b record.Letter) int { return cmp.Compare(a.Offset, b.Offset) }
+func byPosition(a, b record.DeadLetter) int { return cmp.Compare(a.Offset, b.Offset) }
 
 func TestLettersArriveOnKafka(t *testing.T) {
 	s := onKafka(t, func(o *Options) { o.Partitions = 2 })
@@ -134,7 +134,7 @@ func TestLettersArriveOnKafka(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var letters []record.Letter
+	var letters []record.DeadLetter
 	for i := range 300 {
 		l := sample()
 		l.Topic, l.Number, l.Offset = s.source, int32(i/100), int64(i)
@@ -159,7 +159,7 @@ func TestOverlongLetterIsCut(t *testing.T) {
 	if err := s.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	letters := make([]record.Letter, 3)
+	letters := make([]record.DeadLetter, 3)
 	for i := range letters {
 		letters[i] = sample()
 		letters[i].Topic, letters[i].Offset, letters[i].Number = s.source, int64(i), 0
@@ -186,7 +186,7 @@ func TestAnyTimestampComesBack(t *testing.T) {
 		time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), // later than kafka-go can write
 		-1, 0, 1, 1_700_000_000_000,
 	}
-	letters := make([]record.Letter, len(times))
+	letters := make([]record.DeadLetter, len(times))
 	for i := range letters {
 		letters[i] = sample()
 		letters[i].Topic, letters[i].Number, letters[i].Offset, letters[i].Timestamp = s.source, 0, int64(i), times[i]
@@ -203,7 +203,7 @@ func TestMissingTopicSaysWhatToDo(t *testing.T) {
 	s := onKafka(t, func(o *Options) { o.Create = false })
 	l := sample()
 	l.Topic = s.source
-	_, produced := s.Produce(t.Context(), []record.Letter{l})
+	_, produced := s.Produce(t.Context(), []record.DeadLetter{l})
 	for name, err := range map[string]error{"Setup": s.Setup(t.Context()), "Produce": produced} {
 		if err == nil || !strings.Contains(err.Error(), s.source+".dlq") || !strings.Contains(err.Error(), "DLQ_CREATE=true") {
 			t.Errorf("%s: %v, want the topic and the way out", name, err)

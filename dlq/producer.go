@@ -158,7 +158,7 @@ func (p *Producer) Close() { p.writer.Close() }
 //
 // A letter that is too long for its topic is written alone. Its value, headers and key are cut, and a header records that.
 // Produce does not retain the letters or their slices.
-func (p *Producer) Produce(ctx context.Context, letters []record.Letter) (written int, err error) {
+func (p *Producer) Produce(ctx context.Context, letters []record.DeadLetter) (written int, err error) {
 	for written < len(letters) {
 		chunk := letters[written : written+together(letters[written:])]
 		to, err := p.partition(ctx, chunk[0].Partition)
@@ -191,12 +191,12 @@ func (p *Producer) partition(ctx context.Context, source record.Partition) (to r
 
 // together returns how many letters, from the first on, go into one request. They are letters of one source partition, as many as
 // fit.
-func together(letters []record.Letter) int {
+func together(letters []record.DeadLetter) int {
 	n := 1
 	for n < len(letters) && letters[n].Partition == letters[0].Partition {
 		n++
 	}
-	return kafka.Fitting(letters[:n], func(l *record.Letter) int { return letterOverhead + len(l.Key) + len(l.Value) + len(l.Headers) })
+	return kafka.Fitting(letters[:n], func(l *record.DeadLetter) int { return letterOverhead + len(l.Key) + len(l.Value) + len(l.Headers) })
 }
 
 // These are sizes in bytes.
@@ -212,15 +212,15 @@ const (
 
 // draft is a letter to be written, with the parsed headers of its record.
 type draft struct {
-	record.Letter
+	record.DeadLetter
 	own []record.Header
 }
 
 // drafts parses the letters' headers. Letters of one record share them.
-func drafts(letters []record.Letter) ([]draft, error) {
+func drafts(letters []record.DeadLetter) ([]draft, error) {
 	list := make([]draft, len(letters))
 	for i, l := range letters {
-		list[i].Letter = l
+		list[i].DeadLetter = l
 		if i > 0 && l.Offset == letters[i-1].Offset {
 			list[i].own = list[i-1].own
 			continue
@@ -234,12 +234,12 @@ func drafts(letters []record.Letter) ([]draft, error) {
 }
 
 func (p *Producer) message(d *draft) kafka.Message {
-	return Message(&d.Letter, d.own, p.options.GroupID)
+	return Message(&d.DeadLetter, d.own, p.options.GroupID)
 }
 
 // Message returns the record for a letter. own are the headers of the letter's record, and group is the consumer group. The
 // message shares their bytes.
-func Message(l *record.Letter, own []record.Header, group string) kafka.Message {
+func Message(l *record.DeadLetter, own []record.Header, group string) kafka.Message {
 	return kafka.Message{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: envelope(l, own, group)}
 }
 
@@ -251,7 +251,7 @@ func (d *draft) size() int {
 
 // writeChunk writes letters in one request. If the broker rejects it because of one letter's content, it writes them one by one.
 // It returns how many letters, from the first on, are acknowledged. That is all, unless there is an error.
-func (p *Producer) writeChunk(ctx context.Context, to record.Partition, letters []record.Letter) (written int, err error) {
+func (p *Producer) writeChunk(ctx context.Context, to record.Partition, letters []record.DeadLetter) (written int, err error) {
 	list, err := drafts(letters)
 	if err != nil {
 		return 0, err
@@ -345,7 +345,7 @@ func untaken(topic string, err error) error {
 		wayOut = "set its cleanup.policy to delete: a compacted topic refuses letters without a key, and deletes letters with equal keys"
 	}
 	return &record.StopError{
-		Reason: "letter_refused",
+		Reason: "dead_letter_refused",
 		Detail: fmt.Sprintf("the dead-letter topic %q refuses the dead letter, even in its shortest form (%v): %s, then restart", topic, err, wayOut),
 	}
 }

@@ -48,8 +48,8 @@ func (s *shelf) producer() *Producer {
 }
 
 // letterAt returns a short letter for a record at an offset.
-func letterAt(offset int64, value []byte) record.Letter {
-	return record.Letter{
+func letterAt(offset int64, value []byte) record.DeadLetter {
+	return record.DeadLetter{
 		Place: record.Place{Partition: record.Partition{Topic: "events"}, Offset: offset}, Part: record.WholeRecord, Value: value, Timestamp: 1,
 	}
 }
@@ -69,7 +69,7 @@ func TestSourcesMayShareADeadLetterTopic(t *testing.T) {
 // request.
 func TestRequestsAreBoundedAndOfOnePartition(t *testing.T) {
 	const most = 512 << 10
-	letters := make([]record.Letter, 100)
+	letters := make([]record.DeadLetter, 100)
 	for i := range letters {
 		letters[i] = letterAt(int64(i), make([]byte, (i%10)*30_000))
 		letters[i].Number = int32(i / 70)
@@ -145,13 +145,13 @@ func TestOverheadBoundsTheEnvelope(t *testing.T) {
 	l.Topic, l.Reason, l.Message, l.Part = strings.Repeat("t", 249), strings.Repeat("r", 40), strings.Repeat("m", 5000), 9
 	l.Key, l.Value, l.Headers, l.Cut = nil, nil, nil, "17 headers, key of 1048576 bytes, value of 10485760 bytes"
 	group := strings.Repeat("g", 255)
-	d := draft{Letter: l}
-	whole := Message(&d.Letter, nil, group)
+	d := draft{DeadLetter: l}
+	whole := Message(&d.DeadLetter, nil, group)
 	if n := whole.Size(); n > letterOverhead {
 		t.Errorf("the envelope takes %d bytes, more than %d", n, letterOverhead)
 	}
 	d = d.cut(letterOverhead)
-	least := Message(&d.Letter, nil, group)
+	least := Message(&d.DeadLetter, nil, group)
 	if n := least.Size(); n > whole.Size()-maxMessage+leastMessage || len(d.Message) > leastMessage {
 		t.Errorf("the smallest letter takes %d bytes, %d with the whole message", n, whole.Size())
 	}
@@ -168,7 +168,7 @@ func TestProduceEndsWithTheFirstFailure(t *testing.T) {
 		}
 		return nil
 	}
-	letters := make([]record.Letter, 10)
+	letters := make([]record.DeadLetter, 10)
 	for i := range letters {
 		letters[i] = letterAt(int64(i), make([]byte, 256<<10))
 	}
@@ -188,7 +188,7 @@ func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
 		length := map[int]string{1 << 20: "\x80\x80\x80\x01", 3 << 20: "\x80\x80\x80\x03"}[size]
 		return append([]byte("\x02\x02h"+length), make([]byte, size)...)
 	}
-	for name, long := range map[string]record.Letter{
+	for name, long := range map[string]record.DeadLetter{
 		"value":   {Key: []byte("k"), Value: make([]byte, 3<<20)},
 		"key":     {Key: make([]byte, 3<<20), Value: []byte("v")},
 		"headers": {Key: []byte("k"), Value: []byte("v"), Headers: header(3 << 20)},
@@ -209,10 +209,10 @@ func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
 				}
 				return nil
 			}}
-			n, err := s.producer().Produce(t.Context(), []record.Letter{letterAt(0, nil), long, letterAt(2, nil)})
+			n, err := s.producer().Produce(t.Context(), []record.DeadLetter{letterAt(0, nil), long, letterAt(2, nil)})
 			if most == 100 {
 				stop, stops := errors.AsType[*record.StopError](err)
-				if !stops || stop.Reason != "letter_refused" || n != 0 || s.requests > 15 {
+				if !stops || stop.Reason != "dead_letter_refused" || n != 0 || s.requests > 15 {
 					t.Errorf("%s of at most %d bytes: %d written, %v after %d requests", name, most, n, err, s.requests)
 				}
 				continue
@@ -228,7 +228,7 @@ func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
 func TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking(t *testing.T) {
 	for code, says := range map[kafkago.Error]bool{kafkago.TopicAuthorizationFailed: true, kafkago.NotEnoughReplicas: false} {
 		s := &shelf{answer: func([]kafka.Message) error { return code }}
-		_, err := s.producer().Produce(t.Context(), []record.Letter{letterAt(0, nil)})
+		_, err := s.producer().Produce(t.Context(), []record.DeadLetter{letterAt(0, nil)})
 		if !errors.Is(err, code) || strings.Contains(err.Error(), "WRITE on the dead-letter topic") != says {
 			t.Error(err)
 		}

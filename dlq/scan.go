@@ -99,7 +99,7 @@ type Filter struct {
 }
 
 // Selects reports whether a letter is wanted.
-func (f *Filter) Selects(l *record.Letter) bool {
+func (f *Filter) Selects(l *record.DeadLetter) bool {
 	switch {
 	case len(f.Reasons) > 0 && !slices.Contains(f.Reasons, l.Reason):
 		return false
@@ -114,7 +114,7 @@ func (f *Filter) Selects(l *record.Letter) bool {
 // Stats are counts of letters.
 type Stats struct {
 	// Letters is the number of letters.
-	Letters int64 `json:"letters"`
+	Letters int64 `json:"deadLetters"`
 	// Copies is the number of letters whose position was counted before. Re-drives skip them.
 	Copies int64 `json:"copies"`
 	// Others is the number of records that are not letters.
@@ -202,7 +202,7 @@ func (p Positions) digest(key []byte) uint16 {
 }
 
 // bitmap returns the bitmap that holds the letter's bit, and the number of that bit.
-func (p Positions) bitmap(l *record.Letter) (*bitmap.Set, uint64) {
+func (p Positions) bitmap(l *record.DeadLetter) (*bitmap.Set, uint64) {
 	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Number, key: p.digest(l.Key)}
 	m := p.origins[o]
 	if m == nil {
@@ -221,13 +221,13 @@ func (p Positions) bitmap(l *record.Letter) (*bitmap.Set, uint64) {
 }
 
 // Add reports whether the letter's position was not in the set before.
-func (p Positions) Add(l *record.Letter) bool {
+func (p Positions) Add(l *record.DeadLetter) bool {
 	set, bit := p.bitmap(l)
 	return set.Add(bit)
 }
 
 // Has reports whether the letter's position is in the set.
-func (p Positions) Has(l *record.Letter) bool {
+func (p Positions) Has(l *record.DeadLetter) bool {
 	set, bit := p.bitmap(l)
 	return set.Has(bit)
 }

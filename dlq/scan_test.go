@@ -59,13 +59,13 @@ func TestStatsCountByReasonAndHour(t *testing.T) {
 // not.
 func TestStatsTellCopies(t *testing.T) {
 	s := NewStats()
-	for _, change := range []func(*record.Letter){
-		func(*record.Letter) {},
-		func(l *record.Letter) { l.Message = "the same record" },
-		func(l *record.Letter) { l.Part = 3 },
-		func(l *record.Letter) { l.TopicID[0]++ },
-		func(l *record.Letter) { l.Offset++ },
-		func(*record.Letter) {},
+	for _, change := range []func(*record.DeadLetter){
+		func(*record.DeadLetter) {},
+		func(l *record.DeadLetter) { l.Message = "the same record" },
+		func(l *record.DeadLetter) { l.Part = 3 },
+		func(l *record.DeadLetter) { l.TopicID[0]++ },
+		func(l *record.DeadLetter) { l.Offset++ },
+		func(*record.DeadLetter) {},
 	} {
 		l := sample()
 		change(&l)
@@ -82,7 +82,7 @@ func TestPositionsTellPartsAndTopicsApart(t *testing.T) {
 	part, other, recreated, null, empty := whole, whole, whole, whole, whole
 	part.Part, other.Topic, recreated.TopicID = 0, "orders", [16]byte{9}
 	null.Key, empty.Key = nil, []byte{}
-	for _, l := range []record.Letter{whole, part, other, recreated, null, empty} {
+	for _, l := range []record.DeadLetter{whole, part, other, recreated, null, empty} {
 		if p.Has(&l) || !p.Add(&l) || p.Add(&l) || !p.Has(&l) {
 			t.Errorf("%s %d part %d is not told apart", l.Topic, l.Offset, l.Part)
 		}

@@ -43,8 +43,8 @@ func (s *stream) storesWith(made []events.Event, measurements, letters int, pair
 	c := s.start()
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
-	if report := s.check(); report.Stored != measurements || report.LetterCount() != letters {
-		s.t.Errorf(check.Verdict+"stored %d and %d letters, want %d and %d", report.Stored, report.LetterCount(), measurements, letters)
+	if report := s.check(); report.Stored != measurements || report.DeadLetterCount() != letters {
+		s.t.Errorf(check.Verdict+"stored %d and %d letters, want %d and %d", report.Stored, report.DeadLetterCount(), measurements, letters)
 	}
 	code, out := s.run("verify", "--content")
 	if want := fmt.Sprintf("%d stored once", measurements); code != 0 || !strings.Contains(out, want) {

@@ -66,12 +66,12 @@ func TestCompressedEventsAreStored(t *testing.T) {
 		t.Fatalf("dlq list ended with code %d:\n%s", code, out)
 	}
 	var row struct {
-		Letter string `bson:"letter"`
+		DeadLetter string `bson:"letter"`
 	}
 	if err := bson.UnmarshalExtJSON([]byte(strings.Split(out, "\n")[0]), false, &row); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "compressed by gzip") || !strings.Contains(out, `"noon"`) {
+	if code, out = s.run("dlq", "show", row.DeadLetter); code != 0 || !strings.Contains(out, "compressed by gzip") || !strings.Contains(out, `"noon"`) {
 		t.Errorf("dlq show ended with code %d, and does not show what the letter unfolds to:\n%s", code, out)
 	}
 	set := s.settings

@@ -53,7 +53,7 @@ func TestOperatingKitOnPrometheus(t *testing.T) {
 		server.await(t, q.expression)
 	}
 	server.rulesAreWell(t)
-	server.onlyLettersFire(t)
+	server.onlyDeadLettersFire(t)
 	stop()
 	if err := <-sent; err != nil {
 		t.Errorf("sending: %v", err)
@@ -62,13 +62,13 @@ func TestOperatingKitOnPrometheus(t *testing.T) {
 	s.terminate(c)
 }
 
-// onlyLettersFire checks the alerts. About one in a hundred events of the load cannot be stored. On a busy machine commits may be
+// onlyDeadLettersFire checks the alerts. About one in a hundred events of the load cannot be stored. On a busy machine commits may be
 // late too, and an alert warns about them.
-func (s prometheusServer) onlyLettersFire(t *testing.T) {
+func (s prometheusServer) onlyDeadLettersFire(t *testing.T) {
 	t.Helper()
-	s.await(t, `ALERTS{alertname="WaterwheelLetters", severity="warning", alertstate="firing"}`)
+	s.await(t, `ALERTS{alertname="WaterwheelDeadLetters", severity="warning", alertstate="firing"}`)
 	for _, alert := range s.query(t, `ALERTS{severity="page"}`) {
-		if alert.Metric["alertname"] != "WaterwheelLetters" {
+		if alert.Metric["alertname"] != "WaterwheelDeadLetters" {
 			t.Errorf("an alert fires, or is about to: %v", alert.Metric)
 		}
 	}

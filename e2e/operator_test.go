@@ -40,10 +40,10 @@ func (s *stream) admin(request kmsg.Request) kmsg.Response {
 }
 
 // answered fails the test on an error code.
-func (s *stream) answered(doing string, code int16) {
+func (s *stream) answered(operation string, code int16) {
 	s.t.Helper()
 	if err := kerr.ErrorForCode(code); err != nil {
-		s.t.Fatalf("%s: %v", doing, err)
+		s.t.Fatalf("%s: %v", operation, err)
 	}
 }
 

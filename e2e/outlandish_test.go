@@ -63,8 +63,8 @@ func TestOutlandishRecords(t *testing.T) {
 	c := s.start("EVENT_MAX_BYTES", "16MiB", "EVENT_TIME_FORMAT", "unix_ms")
 	s.awaitCommitted(c, 40*time.Second)
 	s.terminate(c)
-	if report := s.check(); report.Stored != 3 || report.LetterCount() != len(made)-3 {
-		t.Errorf(check.Verdict+"stored %d and %d letters, want 3 and %d", report.Stored, report.LetterCount(), len(made)-3)
+	if report := s.check(); report.Stored != 3 || report.DeadLetterCount() != len(made)-3 {
+		t.Errorf(check.Verdict+"stored %d and %d letters, want 3 and %d", report.Stored, report.DeadLetterCount(), len(made)-3)
 	}
 	s.wantMessage("time_out_of_range", "microseconds")
 }

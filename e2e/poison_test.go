@@ -40,11 +40,11 @@ func TestPoisonUnderLoad(t *testing.T) {
 	report := s.check()
 	reasons := append(events.Reasons(), "refused_by_database")
 	for _, reason := range reasons {
-		if report.Letters[reason] == 0 {
+		if report.DeadLetters[reason] == 0 {
 			t.Errorf("no letter of reason %s", reason)
 		}
 	}
-	if bad := report.LetterCount(); bad < report.Records/100 || report.Repeated != 0 {
+	if bad := report.DeadLetterCount(); bad < report.Records/100 || report.Repeated != 0 {
 		t.Errorf(check.Verdict+"%d letters of %d records, %d of them more than once", bad, report.Records, report.Repeated)
 	}
 	if enough := 1000 * int(duration.Seconds()); report.Records < enough && !world.servers.Slow() {

@@ -48,12 +48,12 @@ func TestProtobufIsStored(t *testing.T) {
 
 	code, out := s.run("dlq", "list", "--reason", "time_out_of_range", "--output", "json")
 	var row struct {
-		Letter string `bson:"letter"`
+		DeadLetter string `bson:"letter"`
 	}
 	if err := bson.UnmarshalExtJSON([]byte(strings.Split(out, "\n")[0]), false, &row); err != nil {
 		t.Fatalf("dlq list ended with code %d, %v in %s", code, err, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, `"sensor": "s-9"`) {
+	if code, out = s.run("dlq", "show", row.DeadLetter); code != 0 || !strings.Contains(out, `"sensor": "s-9"`) {
 		t.Errorf("dlq show ended with code %d, and does not show the event:\n%s", code, out)
 	}
 	set := s.settings

@@ -134,7 +134,7 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 
 	report := s.check()
 	const bad, good = 5 + 2, 45 + 2 // in each series
-	if n := len(refusals()); report.Letters["refused_by_database"] != n*bad || report.LetterCount() != n*bad || report.Stored != n*good {
+	if n := len(refusals()); report.DeadLetters["refused_by_database"] != n*bad || report.DeadLetterCount() != n*bad || report.Stored != n*good {
 		t.Errorf(check.Verdict+"want %d letters and %d stored: %s", n*bad, n*good, report)
 	}
 	if inserts, updates := metrics.Sum("waterwheel_writes_total", "kind", "insert", "outcome", "refused"), metrics.Sum("waterwheel_writes_total", "kind", "update", "outcome", "refused"); inserts == 0 || updates == 0 {
@@ -212,7 +212,7 @@ func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
 		}
 	}
 	s.terminate(c)
-	if report := s.check(); report.Stored != series*each+1 || report.Letters["refused_by_database"] != 1 {
+	if report := s.check(); report.Stored != series*each+1 || report.DeadLetters["refused_by_database"] != 1 {
 		t.Errorf(check.Verdict+"want %d stored and one letter: %s", series*each+1, report)
 	}
 }
@@ -263,7 +263,7 @@ func testOutage(t *testing.T, with proxy.Refusal) {
 	s.awaitTrouble(c, regexp.MustCompile(fmt.Sprintf(
 		`MongoDB has been failing since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: writing buckets: .*%s \(code %d\)`, with.Message, with.Code)))
 	send(30, 40)
-	if m, err := c.Metrics(within(t, 5*time.Second)); err != nil || m.Sum("waterwheel_measurements_stored_total") != 0 || m.Sum("waterwheel_letters_total") != 0 {
+	if m, err := c.Metrics(within(t, 5*time.Second)); err != nil || m.Sum("waterwheel_measurements_stored_total") != 0 || m.Sum("waterwheel_dead_letters_total") != 0 {
 		t.Errorf(check.Verdict+"during the outage something was stored, or became a letter (%v)", err)
 	}
 	r.Obey(nil)
@@ -274,7 +274,7 @@ func testOutage(t *testing.T, with proxy.Refusal) {
 		t.Error(err)
 	}
 	s.terminate(c)
-	if report := s.check(); report.Stored != 40 || report.LetterCount() != 0 {
+	if report := s.check(); report.Stored != 40 || report.DeadLetterCount() != 0 {
 		t.Errorf(check.Verdict+"want 40 stored and no letters: %s", report)
 	}
 }
@@ -314,7 +314,7 @@ func TestValidatorOfAServer(t *testing.T) {
 	c := s.start()
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
-	if report := s.check(); report.Letters["refused_by_database"] != 7 || report.Stored != 47 {
+	if report := s.check(); report.DeadLetters["refused_by_database"] != 7 || report.Stored != 47 {
 		t.Errorf(check.Verdict+"want 7 letters and 47 stored: %s", report)
 	}
 	s.wantMessage("refused_by_database", "code 121: ")

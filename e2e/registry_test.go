@@ -102,7 +102,7 @@ func (s *stream) storesByRegistry(r *harness.Registry, framed func(id uint32, at
 	if err != nil {
 		t.Fatal(err)
 	}
-	if waits, letters := metrics.Sum("waterwheel_schema_wait_seconds"), metrics.Sum("waterwheel_letters_total"); waits == 0 || letters != 0 || metrics.Sum("waterwheel_schema_requests_total", "result", "failed") == 0 {
+	if waits, letters := metrics.Sum("waterwheel_schema_wait_seconds"), metrics.Sum("waterwheel_dead_letters_total"); waits == 0 || letters != 0 || metrics.Sum("waterwheel_schema_requests_total", "result", "failed") == 0 {
 		t.Errorf("%v s waited, %v letters", waits, letters)
 	}
 	c.Kill()
@@ -123,8 +123,8 @@ func (s *stream) storesByRegistry(r *harness.Registry, framed func(id uint32, at
 	if strings.Contains(logs+c.Log(), registryPassword) {
 		t.Error("the log has the registry's password")
 	}
-	if report := s.check(); report.Stored != sent || report.LetterCount() != 1 {
-		t.Errorf(check.Verdict+"stored %d and %d letters, want %d and 1", report.Stored, report.LetterCount(), sent)
+	if report := s.check(); report.Stored != sent || report.DeadLetterCount() != 1 {
+		t.Errorf(check.Verdict+"stored %d and %d letters, want %d and 1", report.Stored, report.DeadLetterCount(), sent)
 	}
 	for path, n := range r.Asked() {
 		if n > 12 && !strings.HasSuffix(path, "/9") {
@@ -143,19 +143,19 @@ func (s *stream) judgedByCommands(r *harness.Registry, stored int) {
 	}
 	code, out = s.run("dlq", "list", "--output", "json")
 	var row struct {
-		Letter string `json:"letter"`
+		DeadLetter string `json:"letter"`
 	}
 	if err := json.Unmarshal([]byte(strings.Split(out, "\n")[0]), &row); code != 0 || err != nil {
 		s.t.Fatalf("dlq list ended with code %d, %v in %s", code, err, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "the registry has no schema with this id") {
+	if code, out = s.run("dlq", "show", row.DeadLetter); code != 0 || !strings.Contains(out, "the registry has no schema with this id") {
 		s.t.Errorf("dlq show ended with code %d, without what the registry says:\n%s", code, out)
 	}
 	r.Away(true)
 	if code, out = s.run("verify"); code != 1 || !strings.Contains(out, "asking the schema registry") {
 		s.t.Errorf("while the registry is away verify ended with code %d:\n%s", code, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "unknown: the schema 9 cannot be read now") {
+	if code, out = s.run("dlq", "show", row.DeadLetter); code != 0 || !strings.Contains(out, "unknown: the schema 9 cannot be read now") {
 		s.t.Errorf("while the registry is away dlq show ended with code %d:\n%s", code, out)
 	}
 	if code, out = s.run("dlq", "redrive", "--dry-run"); code != 1 || !strings.Contains(out, "not all dead letters could be checked") {

@@ -42,19 +42,19 @@ func TestStoresEveryMeasurementOnce(t *testing.T) {
 	}
 	reasons := events.Reasons()
 	for _, reason := range reasons {
-		if report.Letters[reason] == 0 {
+		if report.DeadLetters[reason] == 0 {
 			t.Errorf("no letter of reason %s", reason)
 		}
 	}
-	for reason := range report.Letters {
+	for reason := range report.DeadLetters {
 		if !slices.Contains(reasons, reason) {
-			t.Errorf("%d letters of reason %s", report.Letters[reason], reason)
+			t.Errorf("%d letters of reason %s", report.DeadLetters[reason], reason)
 		}
 	}
 	for name, want := range map[string]int{
 		"waterwheel_records_read_total":         report.Records,
 		"waterwheel_measurements_stored_total":  report.Stored,
-		"waterwheel_letters_total":              report.LetterCount(),
+		"waterwheel_dead_letters_total":         report.DeadLetterCount(),
 		"waterwheel_measurements_skipped_total": report.Tombstones,
 	} {
 		if got := int(metrics.Sum(name)); got != want {

@@ -78,7 +78,7 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 		t.Fatal(err)
 	}
 	later.awaitCommitted(b, 90*time.Second)
-	if report := later.check(); report.Stored == 0 || report.LetterCount() == 0 {
+	if report := later.check(); report.Stored == 0 || report.DeadLetterCount() == 0 {
 		t.Errorf("of the later topic: %s", report)
 	}
 	if report := s.check(); report.Stored == 0 {

@@ -28,10 +28,10 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	defer producer.Close()
 	s.storing(t, 50)
 	stored := s.measurements()
-	inTransaction := func(doing string, err error) {
+	inTransaction := func(operation string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s: %v", doing, err)
+			t.Fatalf("%s: %v", operation, err)
 		}
 	}
 	inTransaction("beginning", producer.BeginTransaction())

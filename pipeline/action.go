@@ -101,22 +101,22 @@ func (a SendClaim) perform(ctx context.Context, x *executor) Event {
 	return Claimed{won, err}
 }
 
-// LoadStored reads D for the offsets [Start, End), and the time of the newest bucket if Newest is set.
-type LoadStored struct {
+// LoadStoredPositions reads the stored positions for the offsets [Start, End), and the time of the newest bucket if Newest is set.
+type LoadStoredPositions struct {
 	Start, End int64
 	Newest     bool
 }
 
-func (a LoadStored) perform(ctx context.Context, x *executor) Event {
+func (a LoadStoredPositions) perform(ctx context.Context, x *executor) Event {
 	stored, err := x.store.Stored(ctx, a.Start, a.End)
 	if err != nil || !a.Newest {
-		return StoredLoaded{Stored: stored, Err: err}
+		return StoredPositionsLoaded{Stored: stored, Err: err}
 	}
 	newest, err := x.store.Newest(ctx)
 	if err != nil {
-		return StoredLoaded{Stored: stored} // it only saves look-ups
+		return StoredPositionsLoaded{Stored: stored} // it only saves look-ups
 	}
-	return StoredLoaded{Stored: stored, Newest: &newest}
+	return StoredPositionsLoaded{Stored: stored, Newest: &newest}
 }
 
 // Fetch reads the log from Offset.
@@ -191,12 +191,12 @@ func (a ReadRecord) perform(ctx context.Context, x *executor) Event {
 	return RecordRead{batch, err}
 }
 
-// ProduceLetters writes letters to the dead-letter topic.
-type ProduceLetters struct{ Letters []record.Letter }
+// ProduceDeadLetters writes letters to the dead-letter topic.
+type ProduceDeadLetters struct{ DeadLetters []record.DeadLetter }
 
-func (a ProduceLetters) perform(ctx context.Context, x *executor) Event {
-	written, err := x.letters.Produce(ctx, a.Letters)
-	return LettersProduced{written, err}
+func (a ProduceDeadLetters) perform(ctx context.Context, x *executor) Event {
+	written, err := x.deadLetters.Produce(ctx, a.DeadLetters)
+	return DeadLettersProduced{written, err}
 }
 
 // ReadSegments reads which segments the partition has.
@@ -260,12 +260,12 @@ func (SendRelease) perform(ctx context.Context, x *executor) Event {
 // executor carries out the actions of one worker, one action per call. Calls may overlap as far as the ports allow. It also
 // tells the budget what the worker holds and will get, and the commit plan what the worker wants committed.
 type executor struct {
-	worker  *Worker
-	ports   Ports
-	letters Letters
-	budget  *Budget
-	log     Log // log and store are of the partition opened last
-	store   Store
+	worker      *Worker
+	ports       Ports
+	deadLetters DeadLetters
+	budget      *Budget
+	log         Log // log and store are of the partition opened last
+	store       Store
 
 	want   atomic.Pointer[record.Commit] // Nil means that nothing may be committed.
 	urgent atomic.Bool                   // the next commit must not wait for a change of offset

@@ -71,14 +71,14 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				x := executor{worker: w, ports: f, budget: NewBudget(1 << 20)}
 				x.open(Open{Source: w.source})
 				x.give(m, test.action.perform(t.Context(), &x))
-				if w.troubles[MongoDB] != nil {
-					t.Errorf("it counts as MongoDB's: %v", w.troubles[MongoDB])
+				if w.failures[MongoDB] != nil {
+					t.Errorf("it counts as MongoDB's: %v", w.failures[MongoDB])
 				}
-				if errors.Is(err, errDown) && (w.troubles[Kafka] == nil || w.halt != nil) {
-					t.Errorf("the trouble with Kafka is %v, the partition stopped for %v", w.troubles[Kafka], w.halt)
+				if errors.Is(err, errDown) && (w.failures[Kafka] == nil || w.halt != nil) {
+					t.Errorf("the failure of Kafka is %v, the partition stopped for %v", w.failures[Kafka], w.halt)
 				}
-				if errors.Is(err, missing) && (w.halt != missing || w.troubles[Kafka] != nil) {
-					t.Errorf("the partition stopped for %v, the trouble with Kafka is %v", w.halt, w.troubles[Kafka])
+				if errors.Is(err, missing) && (w.halt != missing || w.failures[Kafka] != nil) {
+					t.Errorf("the partition stopped for %v, the failure of Kafka is %v", w.halt, w.failures[Kafka])
 				}
 			})
 		}
@@ -101,8 +101,8 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 			w, m := assigned(t)
 			x := executor{worker: w, ports: fakePorts{}, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
 			x.give(m, ReadClaim{}.perform(t.Context(), &x))
-			if w.troubles[MongoDB] == nil || w.troubles[Kafka] != nil {
-				t.Errorf("the trouble with MongoDB is %v, with Kafka %v", w.troubles[MongoDB], w.troubles[Kafka])
+			if w.failures[MongoDB] == nil || w.failures[Kafka] != nil {
+				t.Errorf("the failure of MongoDB is %v, with Kafka %v", w.failures[MongoDB], w.failures[Kafka])
 			}
 		})
 	}

@@ -11,19 +11,19 @@ import (
 
 // Estimates of memory. An encoded write takes encodedBytes for itself. The names of its fields take encodedNames times an
 // average measurement, because an update names each field up to three times by its path. While a write is sent, it is in memory
-// sentCopies times: as encoded, and in the driver's messages. A measurement that waits for a look-up will take parkedBytes when
+// sentCopies times: as encoded, and in the driver's messages. A measurement that waits for a look-up will take awaitingBytes when
 // it opens its bucket, and for its write.
 const (
-	encodedBytes = 512
-	encodedNames = 4
-	sentCopies   = 2
-	parkedBytes  = 2048
+	encodedBytes  = 512
+	encodedNames  = 4
+	sentCopies    = 2
+	awaitingBytes = 2048
 )
 
-// Bytes is the memory that the partition accounts for: its catalog, the memory that it has yet to take, D, letters, and the
+// Bytes is the memory that the partition accounts for: its catalog, the memory that it has yet to take, the stored positions, dead letters, and the
 // lists about them. It leaves out what a fetch has brought, because the runner tells the budget about that.
 func (w *Worker) Bytes() int64 {
-	bytes := w.letters.size() + w.ledgerBytes()
+	bytes := w.deadLetters.size() + w.trackingBytes()
 	if w.catalog != nil {
 		bytes += w.catalog.Bytes() + w.yetToTake()
 	}
@@ -39,12 +39,12 @@ func (w *Worker) Bytes() int64 {
 	return bytes
 }
 
-// yetToTake estimates how much more memory is taken without another fetch. The buckets of parked measurements and the encoded
+// yetToTake estimates how much more memory is taken without another fetch. The buckets of measurements that await look-ups and the encoded
 // writes of the next flush need it. It counts from the beginning. Otherwise a flush, which is to free memory, would first
 // exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
-	total := max(stats.ParkedSeries, int64(len(w.lookups))) * parkedBytes // each look-up may open a bucket
+	total := max(stats.AwaitingSeries, int64(len(w.lookups))) * awaitingBytes // each look-up may open a bucket
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
 		waiting := min(int64(pending), stats.OpenBuckets)
 		writes := int64(w.o.Bucketing.FlushOf(int(waiting)))
@@ -54,9 +54,9 @@ func (w *Worker) yetToTake() int64 {
 	return total
 }
 
-// ledgerBytes is the memory of the lists that keep track of letters, refused measurements, look-ups and writes in flight.
-func (w *Worker) ledgerBytes() int64 {
-	bytes := int64(cap(w.ledger.letters))*8 +
+// trackingBytes is the memory of the lists that keep track of letters, refused measurements, look-ups and writes in flight.
+func (w *Worker) trackingBytes() int64 {
+	bytes := int64(cap(w.offsetTracker.deadLetters))*8 +
 		int64(cap(w.rejected))*int64(unsafe.Sizeof(bucketer.Rejected{})) +
 		int64(cap(w.lookups))*int64(unsafe.Sizeof(bucketer.Lookup{}))
 	if w.flush != nil {
@@ -84,7 +84,7 @@ func (w *Worker) crowded(m Moment) bool {
 		return false
 	}
 	_, waits := w.catalog.Oldest()
-	return waits || w.flush != nil || !w.letters.empty() || len(w.rejected) > 0
+	return waits || w.flush != nil || !w.deadLetters.empty() || len(w.rejected) > 0
 }
 
 // headroom is the fraction of the limit (1/headroom) that stays free when partitions are told to shrink. Without it they would

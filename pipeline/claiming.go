@@ -30,7 +30,7 @@ func (w *Worker) assign(m Moment, a Assigned) {
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
 		w.drop()
 	}
-	w.signs.begin(m.Now, a.Consecutive && w.source == source)
+	w.logStatus.begin(m.Now, a.Consecutive && w.source == source)
 	w.source, w.assigned, w.halt = source, a, nil
 	w.term, w.retry, w.question = term{}, retries{}, askNothing
 	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
@@ -41,7 +41,7 @@ func (w *Worker) assign(m Moment, a Assigned) {
 	w.do(Open{Source: source})
 }
 
-// advanceClaim takes the next of these steps: read the document, wait, prove the membership, claim, read D.
+// advanceClaim takes the next of these steps: read the document, wait, prove the membership, claim, read the stored positions.
 func (w *Worker) advanceClaim(m Moment) {
 	if w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return
@@ -58,7 +58,7 @@ func (w *Worker) advanceClaim(m Moment) {
 			return
 		}
 		w.term.sent = w.o.NewToken()
-		ours := claim.Claim{Token: w.term.sent, Start: w.term.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.Grace}
+		ours := claim.Claim{Token: w.term.sent, Start: w.term.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.WriteGrace}
 		w.start(&w.busy.claim, SendClaim{Seen: w.term.seen, Claim: ours})
 	case loading:
 		w.loadStored()
@@ -102,10 +102,10 @@ func (e ClaimWatched) handle(w *Worker, m Moment) {
 	}
 }
 
-// loadStored reads the next window of D.
+// loadStored reads the next window of the stored positions.
 func (w *Worker) loadStored() {
-	w.start(&w.busy.claim, LoadStored{
-		Start: w.ledger.next, End: w.windowEnd(w.ledger.next), Newest: w.catalog == nil && w.o.Bucketing.Reopen,
+	w.start(&w.busy.claim, LoadStoredPositions{
+		Start: w.offsetTracker.next, End: w.windowEnd(w.offsetTracker.next), Newest: w.catalog == nil && w.o.Bucketing.Reopen,
 	})
 }
 
@@ -147,9 +147,9 @@ func (e ClaimRead) handle(w *Worker, m Moment) {
 	}
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
-	w.signs.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
+	w.logStatus.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
 	w.term.end = e.Bounds.End
-	w.signs.committed = w.term.committed.Offset
+	w.logStatus.committed = w.term.committed.Offset
 	w.term.told = w.term.told && seen.Claim == w.term.seen.Claim
 	w.term.seen = seen
 	// An executed claim may not be durable yet. The worker claims again until MongoDB acknowledges it.
@@ -235,7 +235,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 func (w *Worker) waitFor(now Instant, seen claim.Document) {
 	t := &w.term
 	t.noted, t.until, t.quiesced = seen.Waited, now, true
-	wait, lease := w.o.Wait, w.o.Wait-w.o.Grace
+	wait, lease := w.o.Wait, w.o.Wait-w.o.WriteGrace
 	switch {
 	case !seen.Found:
 		ours, ok := claim.ParseProvenance(t.committed.Metadata)
@@ -290,15 +290,15 @@ func (w *Worker) won(m Moment) {
 		w.term.committed.Offset == w.committed && start.Offset == w.committed
 	if warm {
 		w.catalogClaim, w.phase = token, running
-		w.lag = lag{behind: w.ledger.next < w.term.end, since: m.Now}
+		w.lag = lag{behind: w.offsetTracker.next < w.term.end, since: m.Now}
 		w.followCollection()
 		w.metrics.claim("warm")
-		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
+		w.log.Info("claimed", "kind", "warm", "offset", w.offsetTracker.next)
 		return
 	}
 	w.drop()
 	w.catalogClaim, w.phase = token, loading
-	w.ledger.next = start.Offset
+	w.offsetTracker.next = start.Offset
 	w.lag = lag{behind: start.Offset < w.term.end, since: m.Now}
 	w.metrics.claim("cold")
 	w.log.Info("claimed", "kind", "cold", "offset", start.Offset)
@@ -311,8 +311,8 @@ func (w *Worker) won(m Moment) {
 	}
 }
 
-// handle takes D. Only now may measurements be inserted (E2).
-func (e StoredLoaded) handle(w *Worker, m Moment) {
+// handle takes the stored positions. Only now may measurements be inserted (E2).
+func (e StoredPositionsLoaded) handle(w *Worker, m Moment) {
 	w.busy.claim = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, MongoDB, readingPositions, e.Err)
@@ -324,7 +324,7 @@ func (e StoredLoaded) handle(w *Worker, m Moment) {
 	if e.Stored.Len() == 0 {
 		w.stored = nil
 	} else {
-		w.log.Info("read the stored positions", "positions", e.Stored.Len(), "from", w.ledger.next)
+		w.log.Info("read the stored positions", "positions", e.Stored.Len(), "from", w.offsetTracker.next)
 	}
 	if w.catalog == nil {
 		bucketing := w.o.Bucketing

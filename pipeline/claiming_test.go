@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestClaimIsSentAgainUntilItIsAcknowledged checks that D is not read after a claim that was only read back. A claim that was
+// TestClaimIsSentAgainUntilItIsAcknowledged checks that the stored positions are not read after a claim that was only read back. A claim that was
 // never acknowledged may be lost when the server crashes.
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	tokens := byte(0)
@@ -31,7 +31,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	if again.Seen != ours || again.Claim.Token == first.Claim.Token {
 		t.Fatalf("%+v after %+v", again, first)
 	}
-	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+	expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
 }
 
 // TestClaimThatIsNoneIsNotReplaced checks that a partition document edited by hand, which holds no claim, is not replaced.
@@ -39,8 +39,8 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))
-	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete the document") {
-		t.Fatalf("trouble: %v", trouble)
+	if failure := w.Status(m.Now).Failures[MongoDB]; failure == nil || !strings.Contains(failure.Cause, "delete the document") {
+		t.Fatalf("failure: %v", failure)
 	}
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until an operator deletes it
@@ -97,7 +97,7 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 		"while the positions are read": func(w *Worker, m Moment) []Action {
 			w.Handle(m, Claimed{Won: true})
 			w.Handle(m, Revoked{})
-			return w.Handle(m, StoredLoaded{Err: errDown})
+			return w.Handle(m, StoredPositionsLoaded{Err: errDown})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,8 +108,8 @@ func TestLoweredGranularityStopsThePartitionInEveryTerm(t *testing.T) {
 	w.Handle(m, Assigned{TopicID: thisTopic})
 	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
-	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
-	absent[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
+	load := expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
+	absent[Fetch](t, w.Handle(m, StoredPositionsLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
 }
 
 // TestChangedOptionsReachEveryWorker checks that the consumer passes changed options to its running workers, and to those made

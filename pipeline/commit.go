@@ -20,7 +20,7 @@ func (w *Worker) Want() (record.Commit, bool) {
 		offset = w.committed
 	case w.catalog != nil && w.term.claimed:
 		offset = w.committable()
-	case w.term.resolved && w.term.quiesced && w.halt == nil: // before D is read, only the start itself may be committed (E6)
+	case w.term.resolved && w.term.quiesced && w.halt == nil: // before the stored positions are read, only the start itself may be committed (E6)
 		offset = w.term.start.Committed()
 		if w.term.committed.Consumed && !w.term.claimed { // the document that decided the start may be an old one
 			metadata = claim.ConsumedMetadata
@@ -46,7 +46,7 @@ func (e Committed) handle(w *Worker, m Moment) {
 		}
 		return
 	}
-	w.signs.committed = e.Offset
+	w.logStatus.committed = e.Offset
 	w.past.observedClaim.prove(m.Renewed)
 	switch w.phase {
 	case proving:
@@ -60,7 +60,7 @@ func (e Committed) handle(w *Worker, m Moment) {
 // committable is the offset up to which everything is durable or need not be stored (E6).
 func (w *Worker) committable() int64 {
 	oldest, pending := w.catalog.Oldest()
-	offset := w.ledger.committable(oldest, pending)
+	offset := w.offsetTracker.committable(oldest, pending)
 	for _, r := range w.rejected {
 		offset = min(offset, r.Position.Offset)
 	}
@@ -70,30 +70,30 @@ func (w *Worker) committable() int64 {
 	return offset
 }
 
-// ledger knows which offset may be committed (E6). It is the smallest offset with a part that is neither stored, nor skipped as
+// offsetTracker knows which offset may be committed (E6). It is the smallest offset with a part that is neither stored, nor skipped as
 // stored, nor acknowledged by the dead-letter topic. If there is none, it is the fetch position. The catalog counts
-// measurements (Catalog.Oldest), and the ledger counts letters.
-type ledger struct {
+// measurements (Catalog.Oldest), and the tracker counts dead letters.
+type offsetTracker struct {
 	// next is the fetch position.
 	next int64
-	// letters are the offsets of letters that are not acknowledged yet, in the order in which the letters were made. Letters of
+	// deadLetters are the offsets of letters that are not acknowledged yet, in the order in which the letters were made. Letters of
 	// records that are read again for a refused write are out of order, so committable searches for the smallest. There are few.
-	letters []int64
+	deadLetters []int64
 }
 
 // open notes a letter that must be acknowledged.
-func (l *ledger) open(offset int64) { l.letters = append(l.letters, offset) }
+func (l *offsetTracker) open(offset int64) { l.deadLetters = append(l.deadLetters, offset) }
 
 // acknowledge closes the n oldest letters.
-func (l *ledger) acknowledge(n int) { l.letters = slices.Delete(l.letters, 0, n) }
+func (l *offsetTracker) acknowledge(n int) { l.deadLetters = slices.Delete(l.deadLetters, 0, n) }
 
 // committable is the offset that may be committed, given the smallest offset that is pending elsewhere.
-func (l *ledger) committable(oldest int64, pending bool) int64 {
+func (l *offsetTracker) committable(oldest int64, pending bool) int64 {
 	offset := l.next
 	if pending {
 		offset = min(offset, oldest)
 	}
-	for _, letter := range l.letters {
+	for _, letter := range l.deadLetters {
 		offset = min(offset, letter)
 	}
 	return offset

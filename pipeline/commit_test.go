@@ -3,7 +3,7 @@ package pipeline
 import "testing"
 
 func TestCommitWaitsForTheSmallestOpenOffset(t *testing.T) {
-	l := ledger{next: 100}
+	l := offsetTracker{next: 100}
 	expect := func(want, oldest int64, pending bool) {
 		t.Helper()
 		if got := l.committable(oldest, pending); got != want {

@@ -124,7 +124,7 @@ func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error
 func TestCommitCountsFromItsSending(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	r := newRunningTerm(&runner{}, &lease{Generation: gen})
+	r := newRunningTerm(&runner{}, &usedLease{Generation: gen})
 	r.events = make(chan Event, 1)
 	r.runner.want.Store(&commits(5)[0])
 	c.follow(gen, []*runningTerm{r})
@@ -139,7 +139,7 @@ func TestCommitCountsFromItsSending(t *testing.T) {
 func TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	kept, given := newRunningTerm(&runner{}, &lease{Generation: gen}), newRunningTerm(&runner{}, &lease{Generation: gen})
+	kept, given := newRunningTerm(&runner{}, &usedLease{Generation: gen}), newRunningTerm(&runner{}, &usedLease{Generation: gen})
 	kept.events, given.events = make(chan Event, 2), make(chan Event, 3)
 	kept.runner.want.Store(&commits(5, 7)[0])
 	given.runner.want.Store(&commits(5, 7)[1])

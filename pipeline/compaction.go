@@ -10,9 +10,9 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// compaction is a compaction under way. It freezes and reads its segments, inserts its buckets and ends its segments; or it is
+// compacting is a compaction under way. It freezes and reads its segments, inserts its buckets and ends its segments; or it is
 // rolled back.
-type compaction struct {
+type compacting struct {
 	claim.Compaction
 	step   compactionStep
 	rest   []claim.Segment   // segments that the step has not changed yet
@@ -61,12 +61,12 @@ const (
 	becauseFound   = "left_by_another_owner"
 )
 
-func (c *compaction) add(s claim.Segment) {
+func (c *compacting) add(s claim.Segment) {
 	c.Segments, c.rest = append(c.Segments, s), append(c.rest, s)
 	c.size += s.Bytes
 }
 
-func (c *compaction) inSegments() (n int64) {
+func (c *compacting) inSegments() (n int64) {
 	for i := range c.Segments {
 		n += int64(c.Segments[i].Count)
 	}
@@ -139,7 +139,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 	case m.Compacting || m.Now < s.resumes:
 	default:
 		if taken := s.toCompact(m.Now, w.compactInterval(m.Now), w.o.CompactBytes, w.past.compactBytes); taken != nil {
-			c := &compaction{Compaction: claim.Compaction{ID: w.o.NewToken(), TopicID: taken[0].TopicID}, begun: m.Now, oldest: taken[0].since}
+			c := &compacting{Compaction: claim.Compaction{ID: w.o.NewToken(), TopicID: taken[0].TopicID}, begun: m.Now, oldest: taken[0].since}
 			for i := range taken {
 				c.add(taken[i].Segment)
 			}
@@ -154,10 +154,10 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 // nextUnfinished is the index of a compaction to finish or roll back now. -1 means that there is none.
 func (w *Worker) nextUnfinished(now Instant) int {
 	s := &w.term.segments
-	return slices.IndexFunc(s.unfinished, func(c *compaction) bool { return now >= s.postponed[c.ID] })
+	return slices.IndexFunc(s.unfinished, func(c *compacting) bool { return now >= s.postponed[c.ID] })
 }
 
-func (w *Worker) nextStep(m Moment, c *compaction) Action {
+func (w *Worker) nextStep(m Moment, c *compacting) Action {
 	switch c.step {
 	case freezing:
 		return ChangeSegments{&c.Compaction, claim.Freeze, c.nextPart(w.pace.bound)}
@@ -185,11 +185,11 @@ func (w *Worker) nextStep(m Moment, c *compaction) Action {
 // compactLead is how long before its buckets are shown a compaction must have stored all of them. The time covers clocks that
 // differ and secondaries that lag. It also lets this or the next owner find out whether the segments have ended.
 func (w *Worker) compactLead() time.Duration {
-	return min(max(w.o.CompactMargin+w.o.Grace, w.o.Wait), w.o.CompactDelay/2)
+	return min(max(w.o.CompactMargin+w.o.WriteGrace, w.o.Wait), w.o.CompactDelay/2)
 }
 
 // next takes the writes to be sent now: at least one, and no more than the bound allows together.
-func (c *compaction) next(bound int64) []*bucketer.Write {
+func (c *compacting) next(bound int64) []*bucketer.Write {
 	n := 0
 	for weight := int64(0); n < len(c.writes); n++ {
 		if weight += weigh(c.writes[n]); n > 0 && weight > bound {
@@ -202,7 +202,7 @@ func (c *compaction) next(bound int64) []*bucketer.Write {
 }
 
 // nextPart takes the segments to be changed now: at least one, and as many as a flush may send writes.
-func (c *compaction) nextPart(bound int64) []claim.Segment {
+func (c *compacting) nextPart(bound int64) []claim.Segment {
 	c.part = int(min(max(1, bound/writeWeight), int64(len(c.rest))))
 	return c.rest[:c.part]
 }

@@ -66,7 +66,7 @@ func (e FrozenRead) handle(w *Worker, m Moment) {
 	o := w.o.Bucketing
 	o.Source = w.source
 	o.Source.TopicID = c.TopicID
-	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
+	buckets, err := bucketer.Compact(o, bucketer.CompactionMark{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
 	if damaged, ok := errors.AsType[*bucketer.SegmentError](err); ok {
 		w.log.Error("segment cannot be compacted, because another program has edited it: the segment stays, and queries still read it", "segment", damaged.ID.Hex(), "err", damaged.Err)
 		s.leave(damaged.ID, m.Now+damagedRetry)
@@ -147,7 +147,7 @@ func (w *Worker) rollBack(m Moment, why string) {
 
 // rolledBack logs a roll-back. It makes the next compactions smaller, unless the segments at fault are known. A segment that is
 // refused alone is left aside for a while.
-func (w *Worker) rolledBack(m Moment, c *compaction) {
+func (w *Worker) rolledBack(m Moment, c *compacting) {
 	s := &w.term.segments
 	if c.why == becauseRefused && c.left == 0 {
 		if s.resumes = m.Now + refusedPause; len(c.Segments) == 1 {
@@ -168,7 +168,7 @@ func (w *Worker) rolledBack(m Moment, c *compaction) {
 func (w *Worker) doubt(m Moment, err error) {
 	s := &w.term.segments
 	if !errors.Is(err, claim.ErrUnauthorized) {
-		s.quiet = m.Now + w.o.Grace
+		s.quiet = m.Now + w.o.WriteGrace
 		w.past.unknownUntil = max(w.past.unknownUntil, s.quiet)
 	} else {
 		s.quiet = m.Now
@@ -188,7 +188,7 @@ func (w *Worker) doubt(m Moment, err error) {
 }
 
 // compactionFailed postpones the next step. If another owner was found, the partition is claimed again instead.
-func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
+func (w *Worker) compactionFailed(m Moment, trying operation, err error) {
 	if errors.Is(err, claim.ErrOtherOwner) {
 		w.claimAgain()
 		return
@@ -220,7 +220,7 @@ func (e SegmentsSwept) handle(w *Worker, m Moment) {
 		w.metrics.failed(compactingSegments)
 		w.log.Warn("ended segments cannot be deleted and occupy disk space: the MongoDB user has no right to delete them. Compaction continues", "err", e.Err)
 	case e.Err != nil:
-		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.WriteGrace)
 		w.compactionFailed(m, compactingSegments, e.Err)
 	default:
 		w.succeeded(&s.retry, MongoDB)
@@ -231,7 +231,7 @@ func (e SegmentsSwept) handle(w *Worker, m Moment) {
 // warnOfDoubles warns, once per compaction, that its buckets may be shown although some of its segments have not ended.
 func (w *Worker) warnOfDoubles(m Moment) {
 	s := &w.term.segments
-	warn := func(c *compaction) {
+	warn := func(c *compacting) {
 		if c == nil || c.twice == 0 || m.Now < c.twice {
 			return
 		}
@@ -289,7 +289,7 @@ func (r *refusals) first() string {
 // compactionRefused rolls back a compaction with buckets that MongoDB refuses. Their series are kept out of segments, so that
 // new measurements of them become a bucket or a dead letter. Segments with these series are left aside, and all others are
 // compacted.
-func (w *Worker) compactionRefused(m Moment, c *compaction, refused *refusals) {
+func (w *Worker) compactionRefused(m Moment, c *compacting, refused *refusals) {
 	s := &w.term.segments
 	for _, meta := range refused.metas {
 		w.catalog.KeepOut(meta)

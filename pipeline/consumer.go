@@ -43,8 +43,8 @@ type Consumer struct {
 	terms      map[record.Partition]*runningTerm // of the present generation, and those being handed over
 	next       map[record.Partition]Assigned     // terms that begin when the present term of their partition has ended
 	assignment assignment
-	gen        *lease // Nil means that this process is in no generation.
-	ending     bool   // all terms are to end
+	gen        *usedLease // Nil means that this process is in no generation.
+	ending     bool       // all terms are to end
 	ctx        context.Context
 	commits    *committer
 	stop       context.CancelFunc
@@ -54,7 +54,7 @@ type Consumer struct {
 	// collections are the changed options, by topic.
 	collections map[string]*timeseries.Options
 
-	leases atomic.Pointer[[]*lease] // of the terms. Nil means that this process is in no generation.
+	leases atomic.Pointer[[]*usedLease] // of the terms. Nil means that this process is in no generation.
 }
 
 // NewConsumer returns a consumer without partitions.
@@ -77,7 +77,7 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 		c.ctx, c.stop = context.WithCancel(context.Background())
 		c.wait.Go(func() { c.commits.run(c.ctx) })
 	}
-	c.gen, c.ended = &lease{Generation: gen}, 0
+	c.gen, c.ended = &usedLease{Generation: gen}, 0
 	stay := c.assignment.follow(assignments, consecutive)
 	for partition, t := range c.terms {
 		if stay[partition] && !t.leaving.Load() {
@@ -149,7 +149,7 @@ func (c *Consumer) changed() {
 
 // share tells the senders and the committer which terms there are.
 func (c *Consumer) share() {
-	leases := []*lease{}
+	leases := []*usedLease{}
 	for _, t := range c.terms {
 		if gen := t.gen.Load(); !slices.Contains(leases, gen) {
 			leases = append(leases, gen)
@@ -164,7 +164,7 @@ func (c *Consumer) share() {
 // while partitions that went elsewhere are handed over.
 func (c *Consumer) Held() bool {
 	leases := c.leases.Load()
-	return leases != nil && !slices.ContainsFunc(*leases, (*lease).lapsed)
+	return leases != nil && !slices.ContainsFunc(*leases, (*usedLease).lapsed)
 }
 
 // runner returns the runner of a partition, and makes it at the first call.
@@ -172,7 +172,7 @@ func (c *Consumer) runner(key record.Partition) *runner {
 	r, ok := c.all[key]
 	if !ok {
 		r = &runner{
-			executor: executor{worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic), budget: c.o.Budget},
+			executor: executor{worker: c.o.NewWorker(key), ports: c.o.Ports, deadLetters: c.o.Ports.DeadLetters(key.Topic), budget: c.o.Budget},
 			clock:    c.o.Clock, asks: make(chan func(*Worker)),
 		}
 		r.collection.Store(c.collections[key.Topic])

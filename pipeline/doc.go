@@ -16,38 +16,38 @@
 // come from the event that made it possible. An action has a method perform, which returns the event that answers it. The table
 // follows the order of a term. A Ticked event starts the next attempt of whatever has failed:
 //
-//	event             file of handle       actions that follow
-//	Assigned          claiming.go          Open, ReadClaim
-//	ClaimRead         claiming.go          CommitNow, NoteWaited
-//	ClaimWatched      claiming.go          ReadClaim, NoteWaited
-//	WaitedNoted       claiming.go          WatchClaim, CommitNow, ReadClaim, HandedOver
-//	Committed         commit.go            SendClaim, SendRelease
-//	LostNoted         lost.go              SendWrites, LoadStored
-//	Claimed           claiming.go          LoadStored, Fetch, SendRelease
-//	StoredLoaded      claiming.go          Fetch, ReadSegments, NoteLost
-//	Fetched           stream.go            Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
-//	BucketsFound      stream.go            FindBuckets
-//	Ticked            worker.go            SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
-//	WritesSent        flush.go             SendWrites, LoadStored, Fetch, ReadRecord
-//	WritesResolved    flush.go             SendWrites
-//	PositionsAsked    flush.go             FindBuckets, SendWrites
-//	SchemaFetched     stream.go            Fetch
-//	RecordRead        letters.go           ProduceLetters
-//	LettersProduced   letters.go           ProduceLetters, Fetch
-//	BoundsAsked       lost.go              Open, NoteLost
-//	TopicAsked        lost.go              Open
-//	CollectionChanged options.go
-//	SegmentsRead      segments.go          SendWrites, ChangeSegments, DeleteCompacted
-//	SegmentsChanged   compactionanswers.go ReadFrozen, ReadSegments, SendWrites
-//	FrozenRead        compactionanswers.go InsertCompacted
-//	CompactedInserted compactionanswers.go InsertCompacted, ChangeSegments, DeleteCompacted
-//	CompactedDeleted  compactionanswers.go ChangeSegments
-//	SegmentsSwept     compactionanswers.go SweepSegments, ChangeSegments
-//	CompactionAsked   segments.go
-//	Revoked           term.go              SendWrites, SendRelease, HandedOver
-//	Released          term.go              HandedOver
-//	Abandoned         term.go
-//	Dropped           worker.go
+//	event                 file of handle       actions that follow
+//	Assigned              claiming.go          Open, ReadClaim
+//	ClaimRead             claiming.go          CommitNow, NoteWaited
+//	ClaimWatched          claiming.go          ReadClaim, NoteWaited
+//	WaitedNoted           claiming.go          WatchClaim, CommitNow, ReadClaim, HandedOver
+//	Committed             commit.go            SendClaim, SendRelease
+//	LostNoted             lost.go              SendWrites, LoadStoredPositions
+//	Claimed               claiming.go          LoadStoredPositions, Fetch, SendRelease
+//	StoredPositionsLoaded claiming.go          Fetch, ReadSegments, NoteLost
+//	Fetched               stream.go            Fetch, LoadStoredPositions, FindBuckets, ProduceDeadLetters, FetchSchema
+//	BucketsFound          stream.go            FindBuckets
+//	Ticked                worker.go            SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
+//	WritesSent            flush.go             SendWrites, LoadStoredPositions, Fetch, ReadRecord
+//	WritesResolved        flush.go             SendWrites
+//	PositionsAsked        flush.go             FindBuckets, SendWrites
+//	SchemaFetched         stream.go            Fetch
+//	RecordRead            deadletters.go       ProduceDeadLetters
+//	DeadLettersProduced   deadletters.go       ProduceDeadLetters, Fetch
+//	BoundsAsked           lost.go              Open, NoteLost
+//	TopicAsked            lost.go              Open
+//	CollectionChanged     options.go
+//	SegmentsRead          segments.go          SendWrites, ChangeSegments, DeleteCompacted
+//	SegmentsChanged       compactionanswers.go ReadFrozen, ReadSegments, SendWrites
+//	FrozenRead            compactionanswers.go InsertCompacted
+//	CompactedInserted     compactionanswers.go InsertCompacted, ChangeSegments, DeleteCompacted
+//	CompactedDeleted      compactionanswers.go ChangeSegments
+//	SegmentsSwept         compactionanswers.go SweepSegments, ChangeSegments
+//	CompactionAsked       segments.go
+//	Revoked               term.go              SendWrites, SendRelease, HandedOver
+//	Released              term.go              HandedOver
+//	Abandoned             term.go
+//	Dropped               worker.go
 //
 // # Files
 //
@@ -61,8 +61,8 @@
 //
 // From an assignment to the first record:
 //
-//	claiming.go          read the claim, wait, prove the membership, claim, read D; how long a former owner's claim has been
-//	                     waited for
+//	claiming.go          read the claim, wait, prove the membership, claim, read the stored positions; how long a former owner's
+//	                     claim has been waited for
 //
 // Reading and writing:
 //
@@ -74,14 +74,14 @@
 //	segments.go          the segments of the partition, and which of them to compact
 //	compaction.go        segments compacted into buckets, step by step
 //	compactionanswers.go what follows from the answer to each step; segments with series whose buckets MongoDB refuses
-//	letters.go           bad records on their way to the dead-letter topic: also of measurements that MongoDB refused, and
+//	deadletters.go       bad records on their way to the dead-letter topic: also of measurements that MongoDB refused, and
 //	                     records that make the program panic
 //	outage.go            failures that are retried, when to try again, and log lines about them, one for all partitions
 //	commit.go            which offset may be committed; which commits of the process are due, and what the answers mean
 //
 // Status and metrics, which decide nothing:
 //
-//	status.go            Status of a partition; signs of the log for it: its end, ages of records, why nothing is fetched
+//	status.go            Status of a partition; the state of the log for it: its end, ages of records, why nothing is fetched
 //	metrics.go           counters, also of the catalogs, and how long those of a partition are shown
 //
 // Around the workers:

@@ -72,9 +72,9 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredLoaded answers LoadStored. Newest, if it was asked for, is an upper bound of control.min.<time> of all stored buckets.
+	// StoredPositionsLoaded answers LoadStoredPositions. Newest, if it was asked for, is an upper bound of control.min.<time> of all stored buckets.
 	// Nil means that it is not known.
-	StoredLoaded struct {
+	StoredPositionsLoaded struct {
 		Stored *timeseries.PositionSet
 		Newest *int64
 		Err    error
@@ -122,8 +122,8 @@ type (
 		Batch record.Batch
 		Err   error
 	}
-	// LettersProduced answers ProduceLetters.
-	LettersProduced struct {
+	// DeadLettersProduced answers ProduceDeadLetters.
+	DeadLettersProduced struct {
 		Written int // how many letters, from the first on
 		Err     error
 	}

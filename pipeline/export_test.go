@@ -14,8 +14,8 @@ import (
 type Executor struct{ executor }
 
 // NewExecutor returns the executor of a worker.
-func NewExecutor(w *Worker, ports Ports, letters Letters, budget *Budget) *Executor {
-	return &Executor{executor: executor{worker: w, ports: ports, letters: letters, budget: budget}}
+func NewExecutor(w *Worker, ports Ports, letters DeadLetters, budget *Budget) *Executor {
+	return &Executor{executor: executor{worker: w, ports: ports, deadLetters: letters, budget: budget}}
 }
 
 // Give is executor.give.

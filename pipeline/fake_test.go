@@ -316,8 +316,8 @@ func (p fakePorts) Open(source timeseries.Source) (Log, Store) {
 	return p.logs[source.Partition], fakeStore{p.database, source.Partition}
 }
 
-// Letters implements Ports.
-func (p fakePorts) Letters(string) Letters { return nil }
+// DeadLetters implements Ports.
+func (p fakePorts) DeadLetters(string) DeadLetters { return nil }
 
 func (p fakePorts) Schemas() Schemas { return nil }
 
@@ -382,7 +382,7 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 			return NewWorker(Options{
 				Partition: p, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: p.Number%2 == 0},
-				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
+				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, WriteGrace: 20 * time.Second,
 				Warm: true, NewToken: func() claim.Token { return claim.Token{byte(time.Since(base) / time.Second), byte(p.Number), 1} }, Random: rand.New(rand.NewPCG(uint64(p.Number), 2)),
 				Log: slog.New(slog.DiscardHandler), Metrics: metrics, Outages: silent,
 			})

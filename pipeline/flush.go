@@ -26,7 +26,7 @@ func (w *Worker) advanceFlush(m Moment) {
 		return
 	}
 	if w.o.Sharded {
-		f.doubt(m.Now, (w.o.Wait-w.o.Grace)/2)
+		f.doubt(m.Now, (w.o.Wait-w.o.WriteGrace)/2)
 	}
 	if len(f.unknown) > 0 { // these buckets get nothing else before that (E4)
 		f.acting = slices.Clone(f.unknown)
@@ -41,7 +41,7 @@ func (w *Worker) advanceFlush(m Moment) {
 		return
 	}
 	for _, i := range f.asking {
-		if m.Now > f.attempts[i].lastSent+w.o.Grace {
+		if m.Now > f.attempts[i].lastSent+w.o.WriteGrace {
 			f.acting = []int{i}
 			w.do(AskPositions{Write: f.cut.Writes[i]})
 			return
@@ -147,7 +147,7 @@ func (e WritesSent) handle(w *Worker, m Moment) {
 			failed = s.Err
 			// This attempt may be executed until its grace has passed, even after another attempt was acknowledged (E4). Until then
 			// there is no release and no claim of ours.
-			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.WriteGrace)
 		default:
 			panic("pipeline: E4: no attempt to send a write ends as " + s.Result.String())
 		}
@@ -230,7 +230,7 @@ func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
 }
 
 // flushFailed postpones the next step of the flush. If another owner was found, the partition is claimed again instead.
-func (w *Worker) flushFailed(m Moment, trying doing, err error) {
+func (w *Worker) flushFailed(m Moment, trying operation, err error) {
 	if errors.Is(err, claim.ErrOtherOwner) {
 		w.claimAgain()
 		return
@@ -257,7 +257,7 @@ func (w *Worker) finishFlush(m Moment) {
 
 // clearConflicted forgets the other buckets of each series that had a conflict, and the answers of look-ups for it. The other
 // writer may have changed all of these buckets, and each conflict costs the grace to find out.
-func (w *Worker) clearConflicted(f *flush) {
+func (w *Worker) clearConflicted(f *inFlight) {
 	if !f.changed {
 		return
 	}
@@ -292,9 +292,9 @@ type attempt struct {
 	resolved   bool // its outcome came from a read-back
 }
 
-// flush holds the writes cut by one Prepare, until each is applied or its measurements are back in the catalog. It keeps lists
+// inFlight holds the writes cut by one Prepare, until each is applied or its measurements are back in the catalog. It keeps lists
 // of writes by state, so that no event looks at all of them.
-type flush struct {
+type inFlight struct {
 	cut      *bucketer.Flush
 	attempts []attempt
 	outcomes []bucketer.Outcome // of the writes that are done
@@ -311,27 +311,27 @@ type flush struct {
 	started Instant
 }
 
-func newFlush(cut *bucketer.Flush, now Instant) *flush {
+func newFlush(cut *bucketer.Flush, now Instant) *inFlight {
 	n := len(cut.Writes)
-	return &flush{cut: cut, attempts: make([]attempt, n), outcomes: make([]bucketer.Outcome, n), left: n, started: now}
+	return &inFlight{cut: cut, attempts: make([]attempt, n), outcomes: make([]bucketer.Outcome, n), left: n, started: now}
 }
 
 // unresolved reports whether a write that was sent may still be executed.
-func (f *flush) unresolved() bool {
+func (f *inFlight) unresolved() bool {
 	return slices.ContainsFunc(f.attempts, func(a attempt) bool { return a.sent && a.step != done })
 }
 
 // isOpen reports whether a write to this document is not done yet.
-func (f *flush) isOpen(id bson.ObjectID) bool {
+func (f *inFlight) isOpen(id bson.ObjectID) bool {
 	i := slices.IndexFunc(f.cut.Writes, func(w *bucketer.Write) bool { return w.ID == id })
 	return i >= 0 && f.attempts[i].step != done
 }
 
 // unconfirmed counts the writes that were sent and whose outcome is not known.
-func (f *flush) unconfirmed() int { return len(f.unknown) + len(f.asking) }
+func (f *inFlight) unconfirmed() int { return len(f.unknown) + len(f.asking) }
 
 // bytes is the memory of the flush without the writes themselves.
-func (f *flush) bytes() int64 {
+func (f *inFlight) bytes() int64 {
 	indexes := cap(f.again) + cap(f.unknown) + cap(f.asking) + cap(f.acting)
 	return int64(cap(f.attempts))*int64(unsafe.Sizeof(attempt{})) + int64(cap(f.outcomes))*int64(unsafe.Sizeof(bucketer.Outcome{})) +
 		int64(indexes)*int64(unsafe.Sizeof(0))
@@ -339,7 +339,7 @@ func (f *flush) bytes() int64 {
 
 // next takes the writes to be sent now. Writes that were handed out before come first. It takes as many as weigh no more than
 // the bound together, and at least one. Nil means that there are none.
-func (f *flush) next(bound int64) (indexes []int) {
+func (f *inFlight) next(bound int64) (indexes []int) {
 	for weight := int64(0); len(f.again) > 0 || f.fresh < len(f.attempts); {
 		i := f.fresh
 		if len(f.again) > 0 {
@@ -362,7 +362,7 @@ func (f *flush) next(bound int64) (indexes []int) {
 // again. On a cluster an earlier sending may have stored the bucket since, and an edit of metas may have moved it to another shard.
 // MongoDB would not refuse the insert then, because an _id is unique only within a shard. Such an edit waits for inserts, for longer
 // than most and the grace (internal/collection/selectionedit.go).
-func (f *flush) doubt(now, most Instant) {
+func (f *inFlight) doubt(now, most Instant) {
 	f.again = slices.DeleteFunc(f.again, func(i int) bool {
 		a := &f.attempts[i]
 		if a.notApplied == 0 || f.cut.Writes[i].Kind != bucketer.Insert || now-a.readBack <= most {
@@ -374,7 +374,7 @@ func (f *flush) doubt(now, most Instant) {
 }
 
 // writes picks writes by index.
-func (f *flush) writes(indexes []int) []*bucketer.Write {
+func (f *inFlight) writes(indexes []int) []*bucketer.Write {
 	writes := make([]*bucketer.Write, len(indexes))
 	for i, at := range indexes {
 		writes[i] = f.cut.Writes[at]

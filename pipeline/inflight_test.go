@@ -20,7 +20,7 @@ func TestAnInsertIsReadBackAgainLater(t *testing.T) {
 	m.Now += w.o.Wait
 	resolved := m.Now
 	expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
-	most := (w.o.Wait - w.o.Grace) / 2
+	most := (w.o.Wait - w.o.WriteGrace) / 2
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.NotExecuted, Err: errDown}}})
 	if m.Now += longestDelay; m.Now-resolved > most {
 		t.Fatalf("the delay %v must not exceed %v", longestDelay, most)
@@ -136,19 +136,19 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	if len(again) == 0 || again[0] != writes[4] {
 		t.Fatalf("%d writes are sent then", len(again))
 	}
-	if s := w.Status(m.Now); s.Troubles[MongoDB] != nil || s.Unknown != 0 {
-		t.Errorf("trouble %v, %d unknown writes", s.Troubles[MongoDB], s.Unknown)
+	if s := w.Status(m.Now); s.Failures[MongoDB] != nil || s.Unknown != 0 {
+		t.Errorf("failure %v, %d unknown writes", s.Failures[MongoDB], s.Unknown)
 	}
 	// If no write has a turn, it is no queue.
 	m.Now += 10 * time.Second
 	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: answers(len(again), noTurn)}))
-	if s := w.Status(m.Now); s.Troubles[MongoDB] == nil {
+	if s := w.Status(m.Now); s.Failures[MongoDB] == nil {
 		t.Error("a database that took nothing in all the time is taken for a healthy one")
 	}
 	m.Now += longestDelay
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, Abandoned{}) // none of the first six can be executed, but the write in flight may be
-	if w.past.unknownUntil != m.Now+w.o.Grace {
+	if w.past.unknownUntil != m.Now+w.o.WriteGrace {
 		t.Errorf("unknown until %v at %v", w.past.unknownUntil, m.Now)
 	}
 }

@@ -58,7 +58,7 @@ func TestWhatCameBeforeTheClaimIsWrittenAtOnce(t *testing.T) {
 	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1}})
 	w.Handle(m, Committed{SentAt: m.Now})
 	w.Handle(m, Claimed{Won: true})
-	w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(0, 1000)})
+	w.Handle(m, StoredPositionsLoaded{Stored: timeseries.NewPositionSet(0, 1000)})
 	if n := added(expect[SendWrites](t, arrives(w, m, 0, 1)).Writes); n != 1 {
 		t.Fatalf("%d measurements are written", n)
 	}

@@ -39,7 +39,7 @@ func TestLookupsOfOneSeriesAreAskedTogether(t *testing.T) {
 	if len(asked) != 5 {
 		t.Fatalf("%d look-ups are asked for together, want 5", len(asked))
 	}
-	if bytes := w.yetToTake(); bytes != 5*parkedBytes {
+	if bytes := w.yetToTake(); bytes != 5*awaitingBytes {
 		t.Errorf("%d bytes are yet to be taken, want those of 5 buckets", bytes)
 	}
 	absent[FindBuckets](t, w.Handle(m, BucketsFound{Answers: answersTo(asked)}))

@@ -40,12 +40,12 @@ func (e BoundsAsked) handle(w *Worker, m Moment) {
 		return
 	}
 	w.question = askNothing
-	w.signs.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
-	next := w.ledger.next
+	w.logStatus.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
+	next := w.offsetTracker.next
 	switch {
 	case next < e.Bounds.First:
 		w.lost(m, next, e.Bounds.First)
-		w.ledger.next = e.Bounds.First
+		w.offsetTracker.next = e.Bounds.First
 	case !e.Bounds.ExceededBy(next): // a replica lagged
 	case w.o.OutOfRange == claim.EarliestOutOfRange:
 		w.elsewhere(m, next, e.Bounds.End, e.Bounds.First)

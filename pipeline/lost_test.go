@@ -32,10 +32,10 @@ func claimed(t *testing.T, w *Worker, m Moment, read ClaimRead, start int64) []A
 	expect[CommitNow](t, w.Handle(m, read))
 	want, _ := w.Want()
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: want.Offset, SentAt: m.Now}))
-	if load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true})); load.Start != start {
+	if load := expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true})); load.Start != start {
 		t.Fatalf("the stored positions are read from %d on, want %d", load.Start, start)
 	}
-	return w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(start, start+100)})
+	return w.Handle(m, StoredPositionsLoaded{Stored: timeseries.NewPositionSet(start, start+100)})
 }
 
 // TestRecordsLostBeforeTheStartAreToldAndNoted checks that nothing behind the lost records is committed before the note. A new
@@ -145,7 +145,7 @@ func TestKafkaOutOfRangeActsAloud(t *testing.T) {
 			log.Reset()
 		}
 		told("at the start", 2000)
-		w.ledger.next = 150
+		w.offsetTracker.next = 150
 		w.Handle(m, Fetched{Err: record.ErrOutOfRange})
 		m.Now += longestDelay
 		expect[AskBounds](t, w.Handle(m, Ticked{}))

@@ -16,23 +16,23 @@ import (
 // Metrics counts what the workers of a process do, by partition. Status has their present state.
 type Metrics struct {
 	// The first labels of each counter are topic and partition.
-	records, letters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
-	stored, expirations, abandons, unreadable, measurementsCompacted       *prometheus.CounterVec
-	buckets                                                                []bucketCounter
+	records, deadLetters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
+	stored, expirations, abandons, unreadable, measurementsCompacted           *prometheus.CounterVec
+	buckets                                                                    []bucketCounter
 
 	series                                                       partitionSeries
 	flushSeconds, flushMeasurements, perWrite, compactionSeconds prometheus.Histogram
-	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
+	totals                                                       struct{ stored, recognised, deadLetters, writes atomic.Int64 }
 }
 
 // Totals are counts since the start of the process: stored measurements, measurements recognised as stored before, letters
 // written, and the writes that carried the measurements.
-type Totals struct{ Stored, Recognised, Letters, Writes int64 }
+type Totals struct{ Stored, Recognised, DeadLetters, Writes int64 }
 
 // Totals returns the present counts.
 func (m *Metrics) Totals() Totals {
 	t := &m.totals
-	return Totals{Stored: t.stored.Load(), Recognised: t.recognised.Load(), Letters: t.letters.Load(), Writes: t.writes.Load()}
+	return Totals{Stored: t.stored.Load(), Recognised: t.recognised.Load(), DeadLetters: t.deadLetters.Load(), Writes: t.writes.Load()}
 }
 
 // NewMetrics registers the metrics of the pipeline.
@@ -52,7 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	counter := m.series.counter
 	m.records = counter("records_read_total", "Records read from Kafka.")
-	m.letters = counter("letters_total", "Dead letters acknowledged by the dead-letter topic, by reason.", "reason")
+	m.deadLetters = counter("dead_letters_total", "Dead letters acknowledged by the dead-letter topic, by reason.", "reason")
 	m.skips = counter("measurements_skipped_total", "Measurements and events that were skipped, by reason.", "reason")
 	m.flushes = counter("flushes_total", "Flushes, by cause.", "trigger")
 	m.writes = counter("writes_total", "Writes of buckets and segments, by outcome.", "kind", "outcome")
@@ -93,7 +93,7 @@ func (m *Metrics) Assigned(p record.Partition) {
 		of.counter(vec)
 	}
 	for _, reason := range measurement.Reasons() {
-		of.counter(m.letters, string(reason))
+		of.counter(m.deadLetters, string(reason))
 	}
 	of.zero(m.skips, replayed, "tombstone", eventSkip)
 	of.zero(m.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
@@ -102,7 +102,7 @@ func (m *Metrics) Assigned(p record.Partition) {
 		of.counter(m.compactions, "rolled_back", reason)
 	}
 	of.zero(m.claims, "cold", "warm", "lost", "refused")
-	for d := range doings {
+	for d := range operations {
 		of.counter(m.retries, d.String())
 	}
 	for _, kind := range []string{"insert", "update", "segment"} {
@@ -143,9 +143,9 @@ func (m *partitionMetrics) skipped(reason string, n int) {
 	}
 }
 
-func (m *partitionMetrics) letter(reason string) {
-	m.counter(m.letters, reason).Inc()
-	m.totals.letters.Add(1)
+func (m *partitionMetrics) deadLetter(reason string) {
+	m.counter(m.deadLetters, reason).Inc()
+	m.totals.deadLetters.Add(1)
 }
 
 func (m *partitionMetrics) claim(outcome string) { m.counter(m.claims, outcome).Inc() }
@@ -155,7 +155,7 @@ func (m *partitionMetrics) expired(records int64) {
 	m.counter(m.expirations).Add(float64(records))
 }
 
-func (m *partitionMetrics) failed(trying doing) { m.counter(m.retries, trying.String()).Inc() }
+func (m *partitionMetrics) failed(trying operation) { m.counter(m.retries, trying.String()).Inc() }
 
 func (m *partitionMetrics) flushCut(trigger string, f *bucketer.Flush) {
 	m.counter(m.flushes, trigger).Inc()
@@ -233,7 +233,7 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 		{writes, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
 		{writes, []string{"segment"}, func(s *bucketer.Stats) int64 { return s.SegmentInserts }},
 		single("segment_measurements_total", "Measurements written into segments.",
-			func(s *bucketer.Stats) int64 { return s.MeasurementsStaged }),
+			func(s *bucketer.Stats) int64 { return s.MeasurementsInSegments }),
 		{writes, []string{"close"}, func(s *bucketer.Stats) int64 { return s.Closes }},
 		single("bucket_commits_total", "Applied writes that added measurements.",
 			func(s *bucketer.Stats) int64 { return s.Commits }),

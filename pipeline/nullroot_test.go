@@ -27,10 +27,10 @@ func TestNullRootIsSkippedAsATombstone(t *testing.T) {
 	if got := testutil.ToFloat64(w.metrics.counter(w.metrics.skips, "tombstone")); got != 3 {
 		t.Errorf("%v tombstones", got)
 	}
-	if done := w.ledger.next; done != 3 {
+	if done := w.offsetTracker.next; done != 3 {
 		t.Errorf("read up to %d", done)
 	}
-	if n := len(w.letters.waiting); n != 0 {
+	if n := len(w.deadLetters.waiting); n != 0 {
 		t.Errorf("%d letters", n)
 	}
 }
@@ -57,7 +57,7 @@ func TestSkippedEventsAreCounted(t *testing.T) {
 	if got := testutil.ToFloat64(w.metrics.counter(w.metrics.skips, "tombstone")); got != 1 {
 		t.Errorf("%v tombstones", got)
 	}
-	if n := len(w.letters.waiting); n != 0 || w.ledger.next != 4 {
-		t.Errorf("%d letters, read up to %d", n, w.ledger.next)
+	if n := len(w.deadLetters.waiting); n != 0 || w.offsetTracker.next != 4 {
+		t.Errorf("%d letters, read up to %d", n, w.offsetTracker.next)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	// DefaultWindow takes 32 MiB at one bit per offset, in the worst case.
 	DefaultWindow = 1 << 28
 	// DefaultPortion is about ten milliseconds of work.
-	DefaultPortion      = 4 << 20
-	DefaultLetterBuffer = 4 << 20
+	DefaultPortion          = 4 << 20
+	DefaultDeadLetterBuffer = 4 << 20
 	// DefaultSend is nearly one bulk call of small writes. Even a slow database answers that in time when several partitions begin
 	// at once. Each action that is answered in time raises the bound up to four times.
 	DefaultSend = 4 << 20
@@ -67,16 +67,16 @@ type Options struct {
 	Sharded bool
 	// Wait is how long the next owner must wait for us, that is, lease plus grace. Grace is how long a write may still be executed
 	// after it was sent.
-	Wait, Grace time.Duration
-	// Window is how many offsets D covers at a time. Zero means DefaultWindow.
+	Wait, WriteGrace time.Duration
+	// Window is how many offsets the stored positions cover at a time. Zero means DefaultWindow.
 	Window int64
 	// Portion is how many bytes of records, or equivalent work, one call of Handle takes. Zero means DefaultPortion. One record is
 	// always taken whole.
 	Portion int
-	// LetterBuffer is how many bytes of letters may wait before no more records are taken. Zero means DefaultLetterBuffer.
-	// LongestLetter is how many bytes of a record its letter keeps. Zero means all.
-	LetterBuffer  int64
-	LongestLetter int
+	// DeadLetterBuffer is how many bytes of letters may wait before no more records are taken. Zero means DefaultDeadLetterBuffer.
+	// LongestDeadLetter is how many bytes of a record its letter keeps. Zero means all.
+	DeadLetterBuffer  int64
+	LongestDeadLetter int
 	// Send bounds the weight (weigh) of the first SendWrites. Later ones may carry as much as the database manages in a quarter of
 	// the write timeout. One write is always sent. Zero means DefaultSend.
 	Send int64

@@ -19,7 +19,7 @@ type Dependency uint8
 const (
 	MongoDB Dependency = iota
 	Kafka
-	DeadLetters
+	DeadLetterTopic
 	Registry
 	Dependencies // how many there are
 )
@@ -32,11 +32,11 @@ func (s Dependency) Name() string {
 	return [...]string{"MongoDB", "Kafka", "the dead-letter topic", "the schema registry"}[s]
 }
 
-// doing is the purpose of an attempt.
-type doing uint8
+// operation is the purpose of an attempt.
+type operation uint8
 
 const (
-	readingTheClaim doing = iota
+	readingTheClaim operation = iota
 	sendingTheClaim
 	readingPositions
 	releasingTheClaim
@@ -50,13 +50,13 @@ const (
 	readingSegments
 	compactingSegments
 	notingLosses
-	writingLetters
+	writingDeadLetters
 	readingSchema
-	doings // how many there are
+	operations // how many there are
 )
 
 // String is the name in messages and metrics.
-func (d doing) String() string {
+func (d operation) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking up buckets", "fetching", "reading the log's start and end offsets",
@@ -64,19 +64,19 @@ func (d doing) String() string {
 	}[d]
 }
 
-// Trouble is a failure that is being retried. It is immutable.
-type Trouble struct {
+// Failure is a failure that is being retried. It is immutable.
+type Failure struct {
 	// Since is when the first of the attempts in a row failed.
 	Since Instant
-	// Doing is what was attempted, Cause the last error.
-	Doing, Cause string
+	// Operation is what was attempted, Cause the last error.
+	Operation, Cause string
 }
 
 // String gives Doing and Cause.
-func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
+func (t *Failure) String() string { return t.Operation + ": " + t.Cause }
 
 // failed postpones the next attempt after one that failed.
-func (w *Worker) failed(m Moment, retry *backoff, of Dependency, trying doing, err error) {
+func (w *Worker) failed(m Moment, retry *backoff, of Dependency, trying operation, err error) {
 	retry.fail(m.Now, w.o.Random)
 	w.outage(m, of, trying, err)
 }
@@ -88,7 +88,7 @@ func (w *Worker) succeeded(retry *backoff, of Dependency) {
 }
 
 // outage notes a failure that is retried. It stops the partition if a retry does not help.
-func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
+func (w *Worker) outage(m Moment, of Dependency, trying operation, err error) {
 	if errors.Is(err, claim.ErrLapsed) {
 		return // the lease has its own metric
 	}
@@ -99,12 +99,12 @@ func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 	w.metrics.failed(trying)
 	// The error may already name the attempt.
 	cause := strings.TrimPrefix(err.Error(), trying.String()+": ")
-	trouble := Trouble{Since: m.Now, Doing: trying.String(), Cause: cause}
-	if before := w.troubles[of]; before != nil {
-		trouble.Since = before.Since
+	failure := Failure{Since: m.Now, Operation: trying.String(), Cause: cause}
+	if before := w.failures[of]; before != nil {
+		failure.Since = before.Since
 	}
-	w.troubles[of] = &trouble
-	w.o.Outages.Failed(of, w.name(), trouble)
+	w.failures[of] = &failure
+	w.o.Outages.Failed(of, w.name(), failure)
 }
 
 // answered notes that a dependency works again. While writes fail, an answer of MongoDB to anything else says little.
@@ -112,8 +112,8 @@ func (w *Worker) answered(of Dependency) {
 	if of == MongoDB && w.flush != nil && w.flush.retry.failures > 0 {
 		return
 	}
-	if w.troubles[of] != nil {
-		w.troubles[of] = nil
+	if w.failures[of] != nil {
+		w.failures[of] = nil
 		w.o.Outages.Answered(of, w.name())
 	}
 }
@@ -121,8 +121,8 @@ func (w *Worker) answered(of Dependency) {
 // giveUp notes that these dependencies are not tried again, so nothing here will tell whether they work.
 func (w *Worker) giveUp(servers ...Dependency) {
 	for _, of := range servers {
-		if w.troubles[of] != nil {
-			w.troubles[of] = nil
+		if w.failures[of] != nil {
+			w.failures[of] = nil
 			w.o.Outages.GaveUp(of, w.name())
 		}
 	}
@@ -191,7 +191,7 @@ func NewOutages(log *slog.Logger, clock func() Instant) *Outages {
 }
 
 // Failed notes a failed attempt that is repeated. The caller by is a partition or Prober.
-func (o *Outages) Failed(of Dependency, by string, t Trouble) {
+func (o *Outages) Failed(of Dependency, by string, t Failure) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := &o.failing[of]
@@ -204,7 +204,7 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	if lasts >= ErrorAfter {
 		write = o.log.Error
 	}
-	write(of.Name()+" is failing; retrying", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
+	write(of.Name()+" is failing; retrying", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "operation", t.Operation, "err", t.Cause)
 }
 
 // Answered notes that a caller whose attempts had failed got an answer. The outage ends with the last of these callers.

@@ -18,8 +18,8 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	since := m.Now
 	for end := m.Now + time.Minute; m.Now < end; {
 		w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
-		if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || trouble.Since != since {
-			t.Fatalf("after %v the trouble is %+v, want one since %v", m.Now-since, trouble, since)
+		if failure := w.Status(m.Now).Failures[MongoDB]; failure == nil || failure.Since != since {
+			t.Fatalf("after %v the trouble is %+v, want one since %v", m.Now-since, failure, since)
 		}
 		if m.Now += longestDelay / 2; m.Now > since+10*longestDelay { // after so many failures each wait is at least half of longestDelay
 			m.Now--
@@ -28,12 +28,12 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 		m.Now += longestDelay / 2
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 		expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
-		if w.Status(m.Now).Troubles[MongoDB] == nil {
+		if w.Status(m.Now).Failures[MongoDB] == nil {
 			t.Fatal("what is read back ends the outage")
 		}
 	}
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
-	if w.Status(m.Now).Troubles[MongoDB] != nil {
+	if w.Status(m.Now).Failures[MongoDB] != nil {
 		t.Error("the outage outlasts a write that was acknowledged")
 	}
 	wants(t, w, 1)
@@ -59,7 +59,7 @@ func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 		w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}})
 	}
-	m.Now += w.o.Grace
+	m.Now += w.o.WriteGrace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	w.Handle(m, PositionsAsked{})
 	if says := log.String(); !strings.Contains(says, "did not execute an update") || strings.Contains(says, "another writer") {

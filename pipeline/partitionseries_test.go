@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lettersOf returns the value of letters_total for one partition and reason. It returns false if the metric has no series of the
+// deadLettersOf returns the value of dead_letters_total for one partition and reason. It returns false if the metric has no series of the
 // partition.
-func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason string) (letters float64, shown bool) {
+func deadLettersOf(t *testing.T, registry *prometheus.Registry, partition, reason string) (letters float64, shown bool) {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
@@ -28,7 +28,7 @@ func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason st
 				continue
 			}
 			shown = true
-			if f.GetName() == "waterwheel_letters_total" && labels["reason"] == reason {
+			if f.GetName() == "waterwheel_dead_letters_total" && labels["reason"] == reason {
 				letters = metric.GetCounter().GetValue()
 			}
 		}
@@ -43,10 +43,10 @@ func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 		m := NewMetrics(registry)
 		is := func(when string, want float64, shown bool) {
 			t.Helper()
-			if got, there := lettersOf(t, registry, "1", "not_json"); got != want || there != shown {
+			if got, there := deadLettersOf(t, registry, "1", "not_json"); got != want || there != shown {
 				t.Errorf("%s: %v letters, shown: %v", when, got, there)
 			}
-			if _, there := lettersOf(t, registry, "2", "not_json"); !there {
+			if _, there := deadLettersOf(t, registry, "2", "not_json"); !there {
 				t.Errorf("%s: the other partition is not shown", when)
 			}
 		}
@@ -54,12 +54,12 @@ func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 		m.Assigned(events(2))
 		of := m.of(events(1))
 		is("from the assignment on", 0, true)
-		of.letter("not_json")
+		of.deadLetter("not_json")
 		m.revoked(events(1))
 		is("after the term", 1, true)
 		_ = wait(t.Context(), 4*time.Minute)
 		m.Assigned(events(1))
-		of.letter("not_json")
+		of.deadLetter("not_json")
 		_ = wait(t.Context(), time.Hour)
 		is("in the next term", 2, true)
 		m.revoked(events(1))
@@ -71,10 +71,10 @@ func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 		_ = wait(t.Context(), 6*time.Minute)
 		m.Assigned(events(1))
 		is("in a term much later", 0, true)
-		of.letter("not_json")
+		of.deadLetter("not_json")
 		is("counting by the same worker", 1, true)
-		if m.Totals().Letters != 3 {
-			t.Errorf("%d letters of the process", m.Totals().Letters)
+		if m.Totals().DeadLetters != 3 {
+			t.Errorf("%d letters of the process", m.Totals().DeadLetters)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 // silent logs nothing about outages.
 var silent = NewOutages(slog.New(slog.DiscardHandler), func() Instant { return 0 })
 
-// newTestWorker returns a worker that has claimed its partition and read an empty D, at offset 0.
+// newTestWorker returns a worker that has claimed its partition and read no stored positions, at offset 0.
 func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	w, m := newIdleWorker(t, changes...)
@@ -40,7 +40,7 @@ func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 	o := Options{
 		Partition: events(3), Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
-		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
+		Wait: 3 * time.Second, WriteGrace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Outages: silent,
 	}
@@ -53,7 +53,7 @@ func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 // stopOnBad removes the dead-letter topic.
 func stopOnBad(o *Options) { o.StopOnBad = true }
 
-// claimWith takes the worker from an assignment to its first fetch, with stored as the positions of D.
+// claimWith takes the worker from an assignment to its first fetch, with the stored positions given.
 func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
@@ -62,12 +62,12 @@ func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseri
 	if sent.Claim.Start != 0 || sent.Claim.Wait != w.o.Wait {
 		t.Fatalf("claimed with %+v", sent.Claim)
 	}
-	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+	load := expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
 	set := timeseries.NewPositionSet(load.Start, load.End)
 	for _, p := range stored {
 		set.Add(p)
 	}
-	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: set}))
+	expect[Fetch](t, w.Handle(m, StoredPositionsLoaded{Stored: set}))
 }
 
 // expect returns the only action of its type among the actions.
@@ -106,24 +106,24 @@ func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
 	expect[Open](t, actions) // everything is dropped and read again
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
-	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
-	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
+	load := expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
+	expect[Fetch](t, w.Handle(m, StoredPositionsLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
 	actions = w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, good)}, Next: 2, End: 2}})
-	letters := expect[ProduceLetters](t, actions).Letters
+	letters := expect[ProduceDeadLetters](t, actions).DeadLetters
 	if len(letters) != 1 || letters[0].Reason != string(measurement.InternalError) || letters[0].Offset != 0 {
 		t.Fatalf("letters are %+v", letters)
 	}
 	wants(t, w, 0) // before its letter is acknowledged
-	w.Handle(m, LettersProduced{})
+	w.Handle(m, DeadLettersProduced{})
 	wants(t, w, 1)
-	if n := w.Status(m.Now).Poisoned; n != 1 {
+	if n := w.Status(m.Now).PoisonRecords; n != 1 {
 		t.Fatalf("%d records made the program panic", n)
 	}
 }
 
 func TestCatalogThatPanickedIsNotTakenUpAgain(t *testing.T) {
 	w, m := newTestWorker(t, brokenOnce)
-	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: bads(0, 1)}))
+	expect[ProduceDeadLetters](t, w.Handle(m, Fetched{Batch: bads(0, 1)}))
 	batch := record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 2}
 	absent[Open](t, w.Handle(m, Fetched{Batch: batch})) // it waits for the answer about the letter
 	w.Handle(m, Abandoned{})

@@ -29,12 +29,12 @@ type Log interface {
 	Partitions(ctx context.Context) (int32, error)
 }
 
-// Letters is the dead-letter topic.
-type Letters interface {
+// DeadLetters is the dead-letter topic.
+type DeadLetters interface {
 	// Produce writes letters in their order. It returns how many of them, from the first on, all in-sync replicas have
 	// acknowledged. If these are not all letters, the error says why the next one failed. A *record.StopError means that the topic
 	// refuses it. Produce does not keep the letters.
-	Produce(ctx context.Context, letters []record.Letter) (written int, err error)
+	Produce(ctx context.Context, letters []record.DeadLetter) (written int, err error)
 }
 
 // Store is a partition's view of MongoDB. Each method makes one attempt; the worker decides what to do about a failure. Calls
@@ -48,7 +48,7 @@ type Store interface {
 	// Claim replaces exactly the seen claim by a new one. False means that the document no longer showed it. After an error the
 	// outcome is unknown, and Read tells it.
 	Claim(ctx context.Context, seen claim.Document, claim claim.Claim) (bool, error)
-	// Stored returns D, that is, the positions in [start, end) that buckets of this partition list, read causally after the claim.
+	// Stored returns the stored positions, that is, the positions in [start, end) that buckets of this partition list, read causally after the claim.
 	// The window of the set may end before end if there are too many. A *StopError means that a bucket in this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
 	// Newest returns an upper bound of control.min.<time>, in milliseconds, of all stored buckets of this partition. It is read
@@ -108,8 +108,8 @@ type Ports interface {
 	// Open returns the ports of one partition under one topic id. It does no I/O. Ports opened before for the partition are not
 	// used any more.
 	Open(source timeseries.Source) (Log, Store)
-	// Letters returns the dead-letter topic of a topic.
-	Letters(topic string) Letters
+	// DeadLetters returns the dead-letter topic of a topic.
+	DeadLetters(topic string) DeadLetters
 	// Schemas returns the registry. It is asked only if records name schemas.
 	Schemas() Schemas
 	// TopicID returns the topic's present id. The zero id means that there is no such topic.

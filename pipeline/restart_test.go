@@ -93,7 +93,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}, Released: true}
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
-	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+	expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
 }
 
 // refuse makes MongoDB refuse the only measurement, whose record is then read again.

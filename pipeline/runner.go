@@ -115,14 +115,14 @@ func (r *runner) applyCollection(t *runningTerm) {
 	}
 }
 
-// lease is the lease of a generation. It binds this process once something may have been sent under it.
-type lease struct {
+// usedLease is the lease of a generation. It binds this process once something may have been sent under it.
+type usedLease struct {
 	Generation
 	used atomic.Bool // the lease held when a sender asked
 }
 
 // Held implements Generation.
-func (l *lease) Held() bool {
+func (l *usedLease) Held() bool {
 	held := l.Generation.Held()
 	if held && !l.used.Load() {
 		l.used.Store(true)
@@ -131,13 +131,13 @@ func (l *lease) Held() bool {
 }
 
 // lapsed reports whether writes that may have been sent under the lease must not arrive any more.
-func (l *lease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
+func (l *usedLease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
 
 // runningTerm is one term of a worker, as the goroutines around it see it.
 type runningTerm struct {
 	runner *runner
 	// gen is the generation whose lease counts, that is, the newest generation that assigned the partition to this process.
-	gen atomic.Pointer[lease]
+	gen atomic.Pointer[usedLease]
 	// leaving means that the partition belongs to another process now. It is being handed over while the lease of gen holds.
 	leaving atomic.Bool
 	events  chan Event
@@ -145,14 +145,14 @@ type runningTerm struct {
 	ended   chan struct{}
 }
 
-func newRunningTerm(r *runner, gen *lease) *runningTerm {
+func newRunningTerm(r *runner, gen *usedLease) *runningTerm {
 	t := &runningTerm{runner: r, events: make(chan Event), revoke: make(chan bool, 1), ended: make(chan struct{})}
 	t.gen.Store(gen)
 	return t
 }
 
 // follow lets the term go on in the next generation. Writes that are under way now count under its lease.
-func (t *runningTerm) follow(gen *lease) {
+func (t *runningTerm) follow(gen *usedLease) {
 	gen.used.Store(true)
 	t.gen.Store(gen)
 }

@@ -54,24 +54,24 @@ func TestRecordWaitsForItsSchema(t *testing.T) {
 	w, m := withRegistry(t)
 	actions := give(w, m, 0, 1, 1, 2)
 	absent[Fetch](t, actions)
-	if id := expect[FetchSchema](t, actions).ID; id.Number != 1 || w.ledger.next != 0 {
-		t.Fatalf("asked for schema %s at offset %d", id, w.ledger.next)
+	if id := expect[FetchSchema](t, actions).ID; id.Number != 1 || w.offsetTracker.next != 0 {
+		t.Fatalf("asked for schema %s at offset %d", id, w.offsetTracker.next)
 	}
 	for range 20 {
 		w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Err: errDown})
 		m.Now += longestDelay
 		expect[FetchSchema](t, w.Handle(m, Ticked{}))
 	}
-	if w.troubles[Registry] == nil || !w.letters.empty() || w.ledger.next != 0 {
-		t.Fatalf("during the outage: %v, %d letters, read up to %d", w.troubles[Registry], len(w.letters.waiting), w.ledger.next)
+	if w.failures[Registry] == nil || !w.deadLetters.empty() || w.offsetTracker.next != 0 {
+		t.Fatalf("during the outage: %v, %d letters, read up to %d", w.failures[Registry], len(w.deadLetters.waiting), w.offsetTracker.next)
 	}
 	actions = w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Answer: SchemaAnswer{Schema: measurement.Schema{Text: registrySchema}}})
-	if expect[Fetch](t, actions).Offset != 0 || w.troubles[Registry] != nil {
-		t.Fatalf("after it: %v, %v", actions, w.troubles[Registry])
+	if expect[Fetch](t, actions).Offset != 0 || w.failures[Registry] != nil {
+		t.Fatalf("after it: %v, %v", actions, w.failures[Registry])
 	}
 	actions = give(w, m, 0, 1, 1, 2)
-	if id := expect[FetchSchema](t, actions).ID; id.Number != 2 || w.ledger.next != 2 {
-		t.Fatalf("asked for schema %s at offset %d", id, w.ledger.next)
+	if id := expect[FetchSchema](t, actions).ID; id.Number != 2 || w.offsetTracker.next != 2 {
+		t.Fatalf("asked for schema %s at offset %d", id, w.offsetTracker.next)
 	}
 	if pending, _ := w.catalog.Pending(); pending != 2 {
 		t.Errorf("%d measurements are pending", pending)
@@ -87,23 +87,23 @@ func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 		begin := m.Now
 		for m.Now-begin < DefaultSchemaUnknownWait {
 			absent[Fetch](t, w.Handle(m, unknown))
-			if !w.letters.empty() || w.halt != nil {
-				t.Fatalf("after %v: %d letters, %v", m.Now-begin, len(w.letters.waiting), w.halt)
+			if !w.deadLetters.empty() || w.halt != nil {
+				t.Fatalf("after %v: %d letters, %v", m.Now-begin, len(w.deadLetters.waiting), w.halt)
 			}
 			m.Now += longestDelay
 			expect[FetchSchema](t, w.Handle(m, Ticked{}))
 		}
 		actions := w.Handle(m, unknown)
 		if !knows {
-			if w.halt == nil || w.halt.Reason != "unknown_schema" || !w.letters.empty() {
-				t.Errorf("it goes on: %v, %d letters", w.halt, len(w.letters.waiting))
+			if w.halt == nil || w.halt.Reason != "unknown_schema" || !w.deadLetters.empty() {
+				t.Errorf("it goes on: %v, %d letters", w.halt, len(w.deadLetters.waiting))
 			}
 			continue
 		}
 		expect[Fetch](t, actions)
 		absent[FetchSchema](t, give(w, m, 0, 7, 7, 7)) // the next records need no further question
-		if w.letters.empty() || w.ledger.next != 3 {
-			t.Errorf("%d letters, read up to %d", len(w.letters.waiting), w.ledger.next)
+		if w.deadLetters.empty() || w.offsetTracker.next != 3 {
+			t.Errorf("%d letters, read up to %d", len(w.deadLetters.waiting), w.offsetTracker.next)
 		}
 		m.Now += badSchemaFor + time.Second
 		expect[FetchSchema](t, give(w, m, 3, 7))
@@ -123,12 +123,12 @@ func TestALateAnswerMakesNoLetter(t *testing.T) {
 	m.Now += longestDelay
 	expect[FetchSchema](t, w.Handle(m, Ticked{}))
 	m.Now += DefaultSchemaUnknownWait
-	if w.Handle(m, unknown); !w.letters.empty() {
+	if w.Handle(m, unknown); !w.deadLetters.empty() {
 		t.Fatal("an answer that came too late made a letter")
 	}
 	m.Now += longestDelay
 	expect[FetchSchema](t, w.Handle(m, Ticked{}))
-	if w.Handle(m, unknown); w.letters.empty() && w.needed != nil {
+	if w.Handle(m, unknown); w.deadLetters.empty() && w.needed != nil {
 		t.Error("the worker waits for ever")
 	}
 }
@@ -179,25 +179,25 @@ func TestProtobufAndKeysWaitForTheirSchemas(t *testing.T) {
 		id     uint32
 		schema measurement.Schema
 	}{{1, measurement.Schema{Format: measurement.Avro, Text: `"string"`}}, {2, inProtobuf(t)}} {
-		if id := expect[FetchSchema](t, actions).ID; id.Number != step.id || w.ledger.next != 0 {
-			t.Fatalf("asked for schema %s, want %d, at offset %d", id, step.id, w.ledger.next)
+		if id := expect[FetchSchema](t, actions).ID; id.Number != step.id || w.offsetTracker.next != 0 {
+			t.Fatalf("asked for schema %s, want %d, at offset %d", id, step.id, w.offsetTracker.next)
 		}
 		for range 5 {
 			absent[Fetch](t, w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: step.id}, Err: errDown}))
 			m.Now += longestDelay
 			expect[FetchSchema](t, w.Handle(m, Ticked{}))
 		}
-		if w.troubles[Registry] == nil || !w.letters.empty() {
-			t.Fatalf("during the outage: %v, %d letters", w.troubles[Registry], len(w.letters.waiting))
+		if w.failures[Registry] == nil || !w.deadLetters.empty() {
+			t.Fatalf("during the outage: %v, %d letters", w.failures[Registry], len(w.deadLetters.waiting))
 		}
-		if actions = w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: step.id}, Answer: SchemaAnswer{Schema: step.schema}}); w.troubles[Registry] != nil {
-			t.Fatalf("after it: %v", w.troubles[Registry])
+		if actions = w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: step.id}, Answer: SchemaAnswer{Schema: step.schema}}); w.failures[Registry] != nil {
+			t.Fatalf("after it: %v", w.failures[Registry])
 		}
 		expect[Fetch](t, actions)
 		actions = give(0, 0, 1)
 	}
-	if pending, _ := w.catalog.Pending(); pending != 1 || w.ledger.next != 1 || !w.letters.empty() {
-		t.Fatalf("%d measurements are pending, read up to %d", pending, w.ledger.next)
+	if pending, _ := w.catalog.Pending(); pending != 1 || w.offsetTracker.next != 1 || !w.deadLetters.empty() {
+		t.Fatalf("%d measurements are pending, read up to %d", pending, w.offsetTracker.next)
 	}
 	absent[FetchSchema](t, give(1, 18, 1)) // message indexes without a message
 	expect[FetchSchema](t, give(2, 0, 3))
@@ -205,7 +205,7 @@ func TestProtobufAndKeysWaitForTheirSchemas(t *testing.T) {
 	for offset := range int64(2) {
 		absent[FetchSchema](t, give(2+offset, 0, 3))
 	}
-	if pending, _ := w.catalog.Pending(); pending != 1 || w.ledger.next != 4 || w.letters.empty() {
-		t.Errorf("%d measurements are pending, read up to %d, %d letters", pending, w.ledger.next, len(w.letters.waiting))
+	if pending, _ := w.catalog.Pending(); pending != 1 || w.offsetTracker.next != 4 || w.deadLetters.empty() {
+		t.Errorf("%d measurements are pending, read up to %d, %d letters", pending, w.offsetTracker.next, len(w.deadLetters.waiting))
 	}
 }

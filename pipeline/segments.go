@@ -18,17 +18,17 @@ type segments struct {
 	read       bool                      // the segments were read, and no command's outcome is in doubt
 	open       []openSegment             // in no compaction yet; the oldest first
 	ended      []endedSegments           // to be deleted; the earliest end first
-	unfinished []*compaction             // found begun; to be finished or rolled back
+	unfinished []*compacting             // found begun; to be finished or rolled back
 	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when to try them again
 	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when to try them again
-	compaction *compaction               // under way. Nil means that none is.
+	compaction *compacting               // under way. Nil means that none is.
 	retry      backoff
 	turn       bool        // compaction comes before the flush
 	since      Instant     // when the action under way began
 	asked      Instant     // when an operator's command asked for a compaction of all segments
 	due        Instant     // when to look for segments to compact. Zero means that this must be worked out.
 	quiet      Instant     // until then a command of a compaction may still be executed
-	doubted    *compaction // the compaction of that command. Nil means that no outcome is in doubt.
+	doubted    *compacting // the compaction of that command. Nil means that no outcome is in doubt.
 	resumes    Instant     // no compaction begins before this, because MongoDB has refused one
 	sweepFrom  Instant     // when to try deletions again that the user has no right to
 }
@@ -50,7 +50,7 @@ type endedSegments struct {
 const maxCompacted = 1000
 
 // noteSegments notes the segments that a finished flush has written.
-func (w *Worker) noteSegments(m Moment, f *flush) {
+func (w *Worker) noteSegments(m Moment, f *inFlight) {
 	s := &w.term.segments
 	for i, cut := range f.cut.Writes {
 		if r := f.outcomes[i].Result; cut.Segment && (r == bucketer.Applied || r == bucketer.AppliedForget) {
@@ -77,7 +77,7 @@ func (e SegmentsRead) handle(w *Worker, m Moment) {
 		since[s.open[i].ID] = s.open[i].since
 	}
 	s.read, s.due, s.open, s.ended, s.unfinished = true, 0, nil, nil, nil
-	begun := map[claim.Token]*compaction{}
+	begun := map[claim.Token]*compacting{}
 	for _, one := range e.Segments.All {
 		if one.Frozen() {
 			c := begun[one.Compaction]
@@ -115,8 +115,8 @@ func (e SegmentsRead) handle(w *Worker, m Moment) {
 
 // foundCompaction returns a compaction that has not ended its segments. Nothing proves yet that one has ended, so it is to be
 // rolled back. When its buckets are shown is unknown, unless this owner has made them.
-func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
-	c := &compaction{
+func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compacting {
+	c := &compacting{
 		Compaction: claim.Compaction{ID: of.Compaction, TopicID: of.TopicID},
 		step:       deleting, why: becauseFound, begun: m.Now, oldest: w.foundSince(m.Now), twice: m.Now + foundWait,
 	}

@@ -109,7 +109,7 @@ func TestSignsOfAWaitingPartition(t *testing.T) {
 }
 
 func TestAgesAreKeptInLittleMemory(t *testing.T) {
-	var a ages
+	var a recordAges
 	for i := range int64(10 * maxMarks) {
 		a.read(i, i*2000)
 		if len(a.marks) > maxMarks {
@@ -132,9 +132,9 @@ func TestOutageIsOneLine(t *testing.T) {
 	now := time.Hour
 	var log bytes.Buffer
 	o := NewOutages(slog.New(slog.NewTextHandler(&log, nil)), func() Instant { return now })
-	trouble := Trouble{Since: now, Doing: "writing buckets", Cause: "connection refused"}
+	failure := Failure{Since: now, Operation: "writing buckets", Cause: "connection refused"}
 	for _, by := range []string{"a/0", "a/1", Prober} {
-		o.Failed(MongoDB, by, trouble)
+		o.Failed(MongoDB, by, failure)
 	}
 	if says := log.String(); !strings.Contains(says, "MongoDB is failing; retrying") || !strings.Contains(says, "partitions=2") {
 		t.Errorf("the log says:\n%s", says)
@@ -151,7 +151,7 @@ func TestOutageIsOneLine(t *testing.T) {
 		t.Errorf("the log says:\n%s", says)
 	}
 	log.Reset()
-	o.Failed(MongoDB, "a/0", Trouble{Since: now})
+	o.Failed(MongoDB, "a/0", Failure{Since: now})
 	o.Answered(MongoDB, "a/0")
 	if strings.Contains(log.String(), "answers again") {
 		t.Errorf("two ends within a moment:\n%s", log.String())
@@ -166,7 +166,7 @@ func TestLastingOutageIsAnError(t *testing.T) {
 		o := NewOutages(slog.New(slog.NewTextHandler(&log, nil)), func() Instant { return now })
 		level := func() string {
 			log.Reset()
-			o.Failed(of, "a/0", Trouble{Since: now, Cause: "refused"})
+			o.Failed(of, "a/0", Failure{Since: now, Cause: "refused"})
 			return strings.Fields(log.String())[1]
 		}
 		first := level()
@@ -186,7 +186,7 @@ func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)}))
 	w.Handle(m, BucketsFound{Err: errors.New("looking up buckets: connection refused")})
-	if got := w.Status(m.Now).Troubles[MongoDB].String(); got != "looking up buckets: connection refused" {
+	if got := w.Status(m.Now).Failures[MongoDB].String(); got != "looking up buckets: connection refused" {
 		t.Errorf("the trouble reads %q", got)
 	}
 }
@@ -195,11 +195,11 @@ func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
-	if w.Status(m.Now).Troubles[Kafka] == nil {
+	if w.Status(m.Now).Failures[Kafka] == nil {
 		t.Fatal("a failed fetch is no trouble")
 	}
 	w.Handle(m, Fetched{Err: &record.StopError{Reason: "corrupt"}})
-	if w.Status(m.Now).Troubles[Kafka] != nil {
+	if w.Status(m.Now).Failures[Kafka] != nil {
 		t.Error("Kafka is blamed for ever")
 	}
 }

@@ -27,8 +27,8 @@ func (o ports) Open(source timeseries.Source) (pipeline.Log, pipeline.Store) {
 	return &kafkaLog{r: r, source: source}, r.p.store.Partition(source, clusterName, r.p.group.name, r.p.name)
 }
 
-// Letters implements pipeline.Ports.
-func (o ports) Letters(string) pipeline.Letters { return o }
+// DeadLetters implements pipeline.Ports.
+func (o ports) DeadLetters(string) pipeline.DeadLetters { return o }
 
 // Schemas implements pipeline.Ports.
 func (o ports) Schemas() pipeline.Schemas { return o }
@@ -156,17 +156,17 @@ func (l *kafkaLog) Partitions(ctx context.Context) (n int32, err error) {
 	return n, err
 }
 
-// letterKey names a part of a record. Part -1 is the whole record.
-type letterKey struct {
+// deadLetterKey names a part of a record. Part -1 is the whole record.
+type deadLetterKey struct {
 	logKey
 	offset int64
 	part   int32
 }
 
-// Produce implements pipeline.Letters.
-func (o ports) Produce(ctx context.Context, letters []record.Letter) (int, error) {
+// Produce implements pipeline.DeadLetters.
+func (o ports) Produce(ctx context.Context, letters []record.DeadLetter) (int, error) {
 	t, w := taskOf(ctx), o.r.p.w
-	if w.broken == lettersUnacknowledged {
+	if w.broken == deadLettersUnacknowledged {
 		t.kept(letters)
 		return len(letters), nil
 	}
@@ -186,16 +186,16 @@ func (o ports) Produce(ctx context.Context, letters []record.Letter) (int, error
 }
 
 // kept sends letters without waiting for their acknowledgement.
-func (t *task) kept(letters []record.Letter) {
+func (t *task) kept(letters []record.DeadLetter) {
 	w := t.p.w
 	if !w.mishap(0.3) {
 		w.at(w.now+w.between(0, 3), func() { w.keep(letters) })
 	}
 }
 
-func (w *world) keep(letters []record.Letter) {
+func (w *world) keep(letters []record.DeadLetter) {
 	for _, l := range letters {
-		w.letters[letterKey{logKey{l.TopicID, l.Number}, l.Offset, l.Part}] = true
+		w.deadLetters[deadLetterKey{logKey{l.TopicID, l.Number}, l.Offset, l.Part}] = true
 		w.note("(met) letters")
 	}
 }
@@ -213,14 +213,14 @@ func described(x any) string {
 		return "ResolveWrites" + describedWrites(x.Writes)
 	case pipeline.AskPositions:
 		return "AskPositions" + describedWrites([]*bucketer.Write{x.Write})
-	case pipeline.StoredLoaded:
+	case pipeline.StoredPositionsLoaded:
 		if x.Stored != nil {
 			return fmt.Sprintf("StoredLoaded %d positions", x.Stored.Len())
 		}
 	case pipeline.BucketsFound:
 		return fmt.Sprintf("BucketsFound %d answers, %v", len(x.Answers), x.Err)
-	case pipeline.ProduceLetters:
-		return fmt.Sprintf("ProduceLetters %d", len(x.Letters))
+	case pipeline.ProduceDeadLetters:
+		return fmt.Sprintf("ProduceLetters %d", len(x.DeadLetters))
 	case pipeline.FindBuckets:
 		return fmt.Sprintf("FindBuckets %d", len(x.Lookups))
 	case pipeline.InsertCompacted:
@@ -256,7 +256,7 @@ func describedWrites(writes []*bucketer.Write) string {
 // usesSession reports whether an action needs the partition's session, which carries out one such action at a time.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
-	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStoredPositions, pipeline.SendWrites, pipeline.ResolveWrites,
 		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadSegments, pipeline.ChangeSegments, pipeline.ReadFrozen,
 		pipeline.InsertCompacted, pipeline.DeleteCompacted, pipeline.SweepSegments:
 		return true

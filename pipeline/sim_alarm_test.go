@@ -100,7 +100,7 @@ func (w *world) answerAlarm(a alarm) {
 		w.setOffset(l, pick(w, l.first, l.end), l.first)
 	case !w.chaos || w.chance(0.3):
 		w.logf("an operator makes a dead-letter topic")
-		w.traits.noLetters, w.traits.settings.stopOnBad = false, false
+		w.traits.noDeadLetters, w.traits.settings.stopOnBad = false, false
 	default:
 		w.skip(l, a)
 	}

@@ -118,7 +118,7 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *term) {
 	c.content(w, after, now)
 }
 
-// stale checks that D was read after the last write of every earlier owner (E2).
+// stale checks that the stored positions were read after the last write of every earlier owner (E2).
 func (c *checks) stale(w *world, by *term) {
 	for _, later := range c.terms {
 		if later.log == by.log && later.claim > by.claim && w.mongo.seq > later.known {
@@ -179,7 +179,7 @@ func (c *checks) content(w *world, bucket bson.Raw, all []held) {
 		if m.time < first || m.time >= first+w.widest() {
 			w.fail("window", "offset %d of time %d is in a bucket from %d on", m.position.Offset, m.time, first)
 		}
-		if want, ok := w.wanted(bucket, m.position); ok && (want.letter || want.series != m.series && !c.staged.renamed[m.value] || want.time != m.time || want.value != m.value) {
+		if want, ok := w.wanted(bucket, m.position); ok && (want.deadLetter || want.series != m.series && !c.staged.renamed[m.value] || want.time != m.time || want.value != m.value) {
 			w.fail("E1", "a bucket of %v lists offset %d part %d, which is %+v, for %+v", bucket.Lookup("meta"), m.position.Offset, m.position.Part, want, m)
 		}
 	}
@@ -203,22 +203,22 @@ func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
 			return want, true
 		}
 	}
-	return wanted{letter: true}, true
+	return wanted{deadLetter: true}, true
 }
 
 // done reports whether one part of a record is stored, or is a letter, as it must be.
 func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool {
-	if !want.letter && (c.values[want.value] > 0 || want.series != refusedSeries || !w.traits.refusing) {
+	if !want.deadLetter && (c.values[want.value] > 0 || want.series != refusedSeries || !w.traits.refusing) {
 		return c.values[want.value] > 0
 	}
-	key := letterKey{l.logKey, offset, want.part}
-	if !want.letter {
+	key := deadLetterKey{l.logKey, offset, want.part}
+	if !want.deadLetter {
 		key.part = want.whole
 	}
 	if w.broken == noTopicID {
 		key.topic = w.topicSeen()
 	}
-	return w.letters[key]
+	return w.deadLetters[key]
 }
 
 // strangersMetadata is the metadata of an offset that another program commits before the claim.

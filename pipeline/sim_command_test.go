@@ -119,8 +119,8 @@ func (c *command) answer(lost bool, answer func(any), a any) {
 	c.w.at(c.w.now+c.w.between(0, 0.05), func() { answer(a) })
 }
 
-// poisoned reports whether a document or update has the field that the model refuses.
-func poisoned(raw bson.Raw) bool {
+// poisonRecords reports whether a document or update has the field that the model refuses.
+func poisonRecords(raw bson.Raw) bool {
 	if raw.Lookup(timeseries.FieldData, poisonField).Type != 0 {
 		return true
 	}

@@ -25,8 +25,8 @@ var defects = []defect{
 	{"an offset beyond what is done", "commit.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
 	{"a lease that is never renewed", "commit.go", "now-p.renewed >= p.renewal", "false", 50},
 	{"an answer told to another worker", "commit.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
-	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
-	{"a record passed over whose schema is not known", "stream.go", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset + 1", 100},
+	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.offsetTracker.next", 20},
+	{"a record passed over whose schema is not known", "stream.go", "if w.needed != nil {\n\t\t\tw.offsetTracker.next = r.Offset", "if w.needed != nil {\n\t\t\tw.offsetTracker.next = r.Offset + 1", 100},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
 	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.term.committed.Consumed && !w.term.claimed {", "false {", 5000},
 	{"the first commit that was wanted, for ever", "action.go", "old == nil || *old != want", "old == nil", 20},
@@ -45,8 +45,8 @@ var defects = []defect{
 		"clear(found)\n\t\treturn WritesResolved{found, err}", 50,
 	},
 	{
-		"letters that are not acknowledged taken as written", "action.go", "return LettersProduced{written, err}",
-		"err = nil\n\t\treturn LettersProduced{written, err}", 200,
+		"letters that are not acknowledged taken as written", "action.go", "return DeadLettersProduced{written, err}",
+		"err = nil\n\t\treturn DeadLettersProduced{written, err}", 200,
 	},
 	{
 		"a turn that is asked for when the call is over", "../sink/send.go", "defer b.turns.end(begun)",

@@ -65,7 +65,7 @@ func (c *checks) stored(d *measurement.Decoder, l *partitionLog, offset int64) (
 // value returns the value of the measurement at a position. It returns false if there is none.
 func (r *logged) value(at timeseries.Position) (int64, bool) {
 	for _, want := range r.wanted {
-		if max(0, want.part) == at.Part && !want.letter {
+		if max(0, want.part) == at.Part && !want.deadLetter {
 			return want.value, true
 		}
 	}

@@ -54,12 +54,12 @@ type logged struct {
 
 // wanted is the expected outcome of one part of a record, which is a stored measurement or a letter.
 type wanted struct {
-	part   int32
-	whole  int32 // part of its letter if MongoDB refuses the measurement
-	letter bool
-	series string
-	time   int64
-	value  int64
+	part       int32
+	whole      int32 // part of its letter if MongoDB refuses the measurement
+	deadLetter bool
+	series     string
+	time       int64
+	value      int64
 }
 
 func newBroker(w *world) *broker {
@@ -110,7 +110,7 @@ func (k *broker) produce(partition int32) {
 	case w.chance(0.02): // a tombstone
 	case w.chance(w.traits.bad):
 		r.record.Value = k.bad()
-		r.wanted = []wanted{{part: -1, letter: true}}
+		r.wanted = []wanted{{part: -1, deadLetter: true}}
 	case w.chance(w.traits.arrays) && !w.traits.schemas:
 		k.array(l, r)
 	default:
@@ -148,7 +148,7 @@ func (k *broker) array(l *partitionLog, r *logged) {
 	for part := range int32(2 + k.w.rnd.IntN(4)) {
 		text, want := k.event(l, part)
 		if k.w.chance(k.w.traits.bad) {
-			text, want = `{"meta": "A", "v": 1}`, wanted{part: part, letter: true}
+			text, want = `{"meta": "A", "v": 1}`, wanted{part: part, deadLetter: true}
 		}
 		texts, r.wanted = append(texts, text), append(r.wanted, want)
 	}
@@ -168,7 +168,7 @@ func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 	}
 	poison := ""
 	if w.chance(w.traits.poison) {
-		want.letter, want.part, poison = true, part, `, "poison": 1`
+		want.deadLetter, want.part, poison = true, part, `, "poison": 1`
 	}
 	kind := ""
 	if want.series == "C" { // the values of C change their types, so it has several open buckets

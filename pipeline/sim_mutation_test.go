@@ -17,44 +17,44 @@ type mutation string
 
 // These are the mutations.
 const (
-	noStored              mutation = "no D"
-	storedFromSecondary   mutation = "D from a stale secondary"
-	claimsWithoutCompare  mutation = "claim without compare-and-set"
-	noWait                mutation = "no wait"
-	unknownForgotten      mutation = "own unknown writes forgotten"
-	noLease               mutation = "no lease"
-	leaseByHeartbeats     mutation = "lease renewed by heartbeats"
-	answersTrusted        mutation = "lease renewed by one answer"
-	warmAnyway            mutation = "warm without the token"
-	conditionsIgnored     mutation = "ignored write conditions"
-	unknownAsApplied      mutation = "unknown taken as applied"
-	unknownAsNotApplied   mutation = "unknown taken as not applied"
-	fencesLie             mutation = "read-back without fence"
-	lettersUnacknowledged mutation = "offset committed before its letter is acknowledged"
-	noTopicID             mutation = "no topic id"
-	firstWindowOnly       mutation = "D of the first window only"
-	repairUnconditional   mutation = "repair without its conditions"
-	waitOfAnotherClaim    mutation = "a wait carried for another claim"
-	sightsUnproven        mutation = "a wait carried on from an unproven sight"
-	strangersTrusted      mutation = "commits of another program taken as ours"
-	upkeepUnwaited        mutation = "options written before expiry and view are wide"
-	sentAsUnsent          mutation = "calls without an answer taken as not sent"
-	optionsUnlocked       mutation = "changes of options without a lock"
-	frozenForgotten       mutation = "frozen segments that are found taken as none"
-	insertsUnawaited      mutation = "a compaction rolled back while inserts of it are on their way"
-	insertsUnknown        mutation = "unknown buckets of a compaction taken as applied"
-	endsUnknown           mutation = "unknown changes of segments taken as done"
-	endsForgotten         mutation = "a compaction rolled back though a segment has ended"
-	keyForgotten          mutation = "segments changed without the shard key"
-	generationSkipped     mutation = "a term that goes on although a generation was skipped"
-	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
-	startReadBefore       mutation = "a start read before the release"
-	releasedFirst         mutation = "a partition released before it is flushed"
-	fenceOnOneShard       mutation = "a fence on one shard"
-	shardsReadApart       mutation = "shards read one after the other"
-	rollBackUnread        mutation = "a compaction rolled back without reading whether its buckets are gone"
-	outageAsUnknown       mutation = "an outage of the registry taken as a schema that it does not have"
-	unknownAtOnce         mutation = "a schema that is not there yet taken as one that never comes"
+	noStored                  mutation = "no D"
+	storedFromSecondary       mutation = "D from a stale secondary"
+	claimsWithoutCompare      mutation = "claim without compare-and-set"
+	noWait                    mutation = "no wait"
+	unknownForgotten          mutation = "own unknown writes forgotten"
+	noLease                   mutation = "no lease"
+	leaseByHeartbeats         mutation = "lease renewed by heartbeats"
+	answersTrusted            mutation = "lease renewed by one answer"
+	warmAnyway                mutation = "warm without the token"
+	conditionsIgnored         mutation = "ignored write conditions"
+	unknownAsApplied          mutation = "unknown taken as applied"
+	unknownAsNotApplied       mutation = "unknown taken as not applied"
+	fencesLie                 mutation = "read-back without fence"
+	deadLettersUnacknowledged mutation = "offset committed before its letter is acknowledged"
+	noTopicID                 mutation = "no topic id"
+	firstWindowOnly           mutation = "D of the first window only"
+	repairUnconditional       mutation = "repair without its conditions"
+	waitOfAnotherClaim        mutation = "a wait carried for another claim"
+	sightsUnproven            mutation = "a wait carried on from an unproven sight"
+	strangersTrusted          mutation = "commits of another program taken as ours"
+	upkeepUnwaited            mutation = "options written before expiry and view are wide"
+	sentAsUnsent              mutation = "calls without an answer taken as not sent"
+	optionsUnlocked           mutation = "changes of options without a lock"
+	frozenForgotten           mutation = "frozen segments that are found taken as none"
+	insertsUnawaited          mutation = "a compaction rolled back while inserts of it are on their way"
+	insertsUnknown            mutation = "unknown buckets of a compaction taken as applied"
+	endsUnknown               mutation = "unknown changes of segments taken as done"
+	endsForgotten             mutation = "a compaction rolled back though a segment has ended"
+	keyForgotten              mutation = "segments changed without the shard key"
+	generationSkipped         mutation = "a term that goes on although a generation was skipped"
+	leaseOfOthers             mutation = "a partition handed over under the lease of those that stay"
+	startReadBefore           mutation = "a start read before the release"
+	releasedFirst             mutation = "a partition released before it is flushed"
+	fenceOnOneShard           mutation = "a fence on one shard"
+	shardsReadApart           mutation = "shards read one after the other"
+	rollBackUnread            mutation = "a compaction rolled back without reading whether its buckets are gone"
+	outageAsUnknown           mutation = "an outage of the registry taken as a schema that it does not have"
+	unknownAtOnce             mutation = "a schema that is not there yet taken as one that never comes"
 )
 
 // provoking names, for some mutations, a schedule against which the guard protects, and how often a run has it in addition to its
@@ -86,12 +86,12 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 			return e
 		}
 	case noStored:
-		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil {
+		if e, ok := e.(pipeline.StoredPositionsLoaded); ok && e.Err == nil {
 			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
 			return e
 		}
 	case firstWindowOnly:
-		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil && r.phase == "running" {
+		if e, ok := e.(pipeline.StoredPositionsLoaded); ok && e.Err == nil && r.phase == "running" {
 			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
 			return e
 		}
@@ -170,7 +170,7 @@ func unknownAs(e pipeline.Event, result bucketer.Result) pipeline.Event {
 
 var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, answersTrusted, warmAnyway,
-	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
+	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, deadLettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,
 	releasedFirst, fenceOnOneShard, shardsReadApart,

@@ -110,7 +110,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, 
 // refuses reports whether the server refuses to insert a document. An index on the meta may refuse buckets, but not segments.
 func (c port) refuses(document bson.Raw) bool {
 	meta, _ := document.Lookup(timeseries.FieldMeta).StringValueOK()
-	return poisoned(document) || c.w.traits.refusing && c.w.chaos && meta == refusedSeries
+	return poisonRecords(document) || c.w.traits.refusing && c.w.chaos && meta == refusedSeries
 }
 
 // Update implements mongodb.Collection.
@@ -131,7 +131,7 @@ func (c port) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Rep
 	return c.write(ctx, len(updates), func(i int) (int, *mongodb.WriteError) {
 		filter := updates[i].Filter
 		id := string(filter.Lookup("_id").Value)
-		if poisoned(updates[i].Update) {
+		if poisonRecords(updates[i].Update) {
 			return 0, &mongodb.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		before := c.of.now(id)
@@ -144,7 +144,7 @@ func (c port) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Rep
 		}
 		c.w.mongo.put(c.of, id, updated(before, updates[i].Update), by)
 		return 1, nil
-	}, func(i int) bool { return poisoned(updates[i].Update) })
+	}, func(i int) bool { return poisonRecords(updates[i].Update) })
 }
 
 // Delete implements mongodb.Editable.
@@ -293,7 +293,7 @@ func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) err
 }
 
 func isLoad(a pipeline.Action) bool {
-	_, loads := a.(pipeline.LoadStored)
+	_, loads := a.(pipeline.LoadStoredPositions)
 	return loads
 }
 

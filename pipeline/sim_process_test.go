@@ -29,13 +29,13 @@ type settings struct {
 	callWrites       int   // maximum writes of one bulk call
 	flushWrites      int   // maximum writes of one flush. Zero means the usual number.
 	portion          int   // a small portion takes one or two records at a time
-	letterBuffer     int64 // a small buffer is full with one letter
+	deadLetterBuffer int64 // a small buffer is full with one letter
 	warm, reopen     bool
 	deltaMax         int32
 	maxCount         int32
 	maxBytes         int32
-	window           int64 // size of D's window in offsets
-	storedBytes      int64 // maximum bytes of D
+	window           int64 // size of the window of stored positions in offsets
+	storedBytes      int64 // maximum bytes of the stored positions
 	denseFrom        int32 // measurements from which on a series goes into buckets instead of segments
 	compactInterval  time.Duration
 	compactDelay     time.Duration

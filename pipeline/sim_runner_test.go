@@ -35,7 +35,7 @@ type runner struct {
 	term      *term
 	saw       claim.Document // the last read document
 	sawAt     time.Duration  // when this version of it was first read
-	readAt    int64          // state that the last read of D saw
+	readAt    int64          // state that the last read of the stored positions saw
 	sentClaim claim.Token
 	won       claim.Token // claim of the last term that reached the writing phase
 	hidden    claim.Token // claim that a lying Read hid
@@ -75,8 +75,8 @@ func (r *runner) newWorker() *pipeline.Worker {
 		},
 		Decoder: w.decoder(false), SchemaUnknownWait: schemaUnknownWait, OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window, Sharded: w.traits.sharded,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
-		Portion: p.portion, LetterBuffer: p.letterBuffer, Send: p.send,
-		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
+		Portion: p.portion, DeadLetterBuffer: p.deadLetterBuffer, Send: p.send,
+		Wait: wait, WriteGrace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
 		Metrics: unreadMetrics, Outages: unreadOutages,
 	})
@@ -195,13 +195,13 @@ func (r *runner) do(action pipeline.Action) {
 		}
 	case pipeline.AskPositions:
 		r.sent.acting = []*bucketer.Write{copyOf(a.Write)}
-	case pipeline.LoadStored:
+	case pipeline.LoadStoredPositions:
 		if r.phase == "loading stored positions" {
 			r.sent = sentWrites{}
 		} else {
 			w.note("(met) a further window of D")
 		}
-	case pipeline.ProduceLetters:
+	case pipeline.ProduceDeadLetters:
 		if p.stopOnBad {
 			w.fail("letters", "%s writes letters without a dead-letter topic", p.name)
 		}
@@ -221,8 +221,8 @@ func (r *runner) do(action pipeline.Action) {
 			t.sendBy = w.now + p.W
 		}
 		event = r.executor.Perform(t.context(), action)
-		if e, ok := event.(pipeline.StoredLoaded); ok && e.Stored != nil {
-			if _, end := e.Stored.Window(); end < action.(pipeline.LoadStored).End {
+		if e, ok := event.(pipeline.StoredPositionsLoaded); ok && e.Stored != nil {
+			if _, end := e.Stored.Window(); end < action.(pipeline.LoadStoredPositions).End {
 				w.note("(met) a window of D ended early for its memory")
 			}
 		}

@@ -19,7 +19,7 @@ type traits struct {
 	mixed                bool    // each process has its own settings
 	static               bool    // some members are static
 	startAtEnd           bool    // KAFKA_START is latest
-	noLetters            bool    // the dead-letter topic is missing until an operator makes it
+	noDeadLetters        bool    // the dead-letter topic is missing until an operator makes it
 	bad, arrays, poison  float64 // shares of records
 	memory               float64 // share of events at which memory is short
 	slow                 float64 // the longest time of a command of MongoDB, as a share of the write timeout
@@ -36,7 +36,7 @@ type traits struct {
 func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w := &world{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), side: rand.New(rand.NewPCG(seed, 1)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
-		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
+		seen: map[string]int{}, answers: map[answer]int{}, deadLetters: map[deadLetterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
 			values: map[int64]int{}, edited: map[string]bool{}, movedBy: map[string]string{}, doubled: map[int64]doubled{},
 			staged: newStaging(), zombie: &term{owner: "a zombie"}, repairer: &term{owner: "a repair"},
@@ -46,11 +46,11 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.traits = traits{
 		lossy: pick(w, 0, 0.03, 0.1), late: pick(w, 0.02, 0.1, 0.3), partial: pick(w, 0, 0.1, 0.3),
 		commitLag: w.chance(0.5), lag: w.chance(0.5), sessions: w.chance(0.85), mixed: w.chance(0.5), static: w.chance(0.3),
-		startAtEnd: w.chance(0.2), noLetters: w.chance(0.15),
+		startAtEnd: w.chance(0.2), noDeadLetters: w.chance(0.15),
 		bad: pick(w, 0, 0.1), arrays: pick(w, 0, 0.3), poison: pick(w, 0, 0, 0.1), memory: pick(w, 0, 0, 0.1),
 		partitions: pick[int32](w, 1, 1, 2), processes: pick(w, 1, 2, 2, 3), pace: pick(w, 3.0, 6, 15),
 	}
-	if w.traits.noLetters { // each bad record needs an operator
+	if w.traits.noDeadLetters { // each bad record needs an operator
 		w.traits.bad, w.traits.poison = pick(w, 0.02, 0.05), pick(w, 0, 0.02)
 	}
 	w.drawAside(func() { w.traits.slow = pick(w, 0, 0, 0, 0.3, 0.8) })
@@ -102,7 +102,7 @@ func (w *world) noteTraits() {
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
 		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
-		"no dead-letter topic": t.noLetters, "segments": t.segments, "a series whose buckets MongoDB refuses": t.refusing, "records that name schemas": t.schemas,
+		"no dead-letter topic": t.noDeadLetters, "segments": t.segments, "a series whose buckets MongoDB refuses": t.refusing, "records that name schemas": t.schemas,
 	} {
 		if on {
 			w.note("(trait) " + name)
@@ -129,10 +129,10 @@ func (w *world) drawSettings() settings {
 		W: W, G: 2 * W, L: pick(w, 4*time.Second, 8*time.Second, longestLease), S: pick[time.Duration](w, 6, 8, 16) * time.Second,
 		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
 		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
-		flushCount: pick(w, 3, 1000), portion: pick(w, 1, 500, 0, 0, 0), letterBuffer: pick[int64](w, 1, 1000, 0, 0, 0),
+		flushCount: pick(w, 3, 1000), portion: pick(w, 1, 500, 0, 0, 0), deadLetterBuffer: pick[int64](w, 1, 1000, 0, 0, 0),
 		warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
 		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
-		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
+		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noDeadLetters,
 		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
 	w.drawAside(func() { s.eager = w.chance(0.15) })

@@ -33,10 +33,10 @@ type world struct {
 	mongo  *mongod
 	kafka  *broker
 	// registry has the schemas of records. Nil means that records name no schemas.
-	registry *schemaRegistry
-	letters  map[letterKey]bool
-	group    *coordinator
-	checks   checks
+	registry    *schemaRegistry
+	deadLetters map[deadLetterKey]bool
+	group       *coordinator
+	checks      checks
 
 	slots    map[int]*process // the present process of each slot
 	all      []*process

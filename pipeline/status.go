@@ -58,15 +58,15 @@ type Status struct {
 	InSegments   int64
 	OpenSegments int
 	SegmentAge   time.Duration
-	// Poisoned counts the records that made the program panic. Each became a letter.
-	Poisoned int
+	// PoisonRecords counts the records that made the program panic. Each became a letter.
+	PoisonRecords int
 	// SendBytes is how many bytes of writes one call to the database may carry. It follows from how quickly the database answered
 	// lately.
 	SendBytes int64
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
-	// Troubles are the failures that are being retried, by dependency. Nil means that the dependency works.
-	Troubles [Dependencies]*Trouble
+	// Failures are the failures that are being retried, by dependency. Nil means that the dependency works.
+	Failures [Dependencies]*Failure
 	// ClaimWait is how much of the wait for a former owner is left, unless it releases before. FormerOwner is the host of that
 	// owner.
 	ClaimWait   time.Duration
@@ -74,8 +74,8 @@ type Status struct {
 	// SchemaWait is how long the next record has waited for its schema.
 	SchemaWait time.Duration
 	// Memory by kind, in bytes. ReservedBytes is the memory to be taken without another fetch, above all by the next flush.
-	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes, ReservedBytes int64
-	Buckets                                                                         bucketer.Stats
+	BucketBytes, PendingBytes, StoredBytes, DeadLetterBytes, TrackingBytes, ReservedBytes int64
+	Buckets                                                                               bucketer.Stats
 }
 
 // metas returns the metas of up to most series in memory, see bucketer.Catalog.Metas.
@@ -88,7 +88,7 @@ func (w *Worker) metas(most int) []bson.RawValue {
 
 // Bytes is the memory of all kinds together.
 func (s *Status) Bytes() int64 {
-	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes + s.LedgerBytes + s.ReservedBytes
+	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.DeadLetterBytes + s.TrackingBytes + s.ReservedBytes
 }
 
 // Lag is the number of records in the log that are not committed. False means unknown.
@@ -125,9 +125,9 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Partition: w.o.Partition, TopicID: w.source.TopicID, Phase: w.phase.String(), Stopped: w.halt,
 		Refused: w.past.refused.by,
-		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, Readable: w.signs.readable, EndAt: w.signs.endAt,
-		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read, Unreleased: w.phase == idle && w.past.unreleased,
-		Poisoned: w.poisoned, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
+		Between: w.phase == idle, Running: w.phase == running, Since: w.logStatus.assigned, Position: w.position(), End: w.logStatus.end, Readable: w.logStatus.readable, EndAt: w.logStatus.endAt,
+		Committed: w.logStatus.committed, Newest: w.logStatus.newest, ReadTo: w.logStatus.read, Unreleased: w.phase == idle && w.past.unreleased,
+		PoisonRecords: w.poisonRecords, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Failures: w.failures, DeadLetterBytes: w.deadLetters.size(), TrackingBytes: w.trackingBytes(),
 	}
 	if w.phase == running && w.term.claimed && w.term.restart == nil {
 		s.Claim = w.past.mine
@@ -138,7 +138,7 @@ func (w *Worker) Status(now Instant) *Status {
 	s.Undurable = s.Position
 	if w.catalog != nil {
 		s.Undurable = w.committable()
-		s.UndurableTime = w.signs.timeOf(s.Undurable)
+		s.UndurableTime = w.logStatus.timeOf(s.Undurable)
 		s.Pending, s.PendingBytes = w.catalog.Pending()
 		s.BucketBytes = w.catalog.Bytes() - s.PendingBytes
 		s.ReservedBytes = w.yetToTake()
@@ -170,31 +170,31 @@ func (w *Worker) Status(now Instant) *Status {
 func (w *Worker) position() int64 {
 	switch {
 	case w.catalog != nil || w.term.claimed:
-		return w.ledger.next
+		return w.offsetTracker.next
 	case w.term.resolved:
 		return w.term.start.Offset
 	}
-	return w.signs.committed
+	return w.logStatus.committed
 }
 
-// signs is the state of a partition that is shown. It decides nothing, and outlives the state that the protocol forgets.
-type signs struct {
-	assigned  Instant // when the term began
-	committed int64   // the group's offset. -1 means none or unknown.
-	end       int64   // the log's end. -1 means unknown.
-	readable  int64   // how far the log may be read, which is less than end while a transaction is open
-	endAt     Instant // when end was learnt
-	read      int64   // the offset after the last record read in this term. Zero means none.
-	newest    int64   // timestamp in milliseconds of the newest record read since the catalog began
-	last      int64   // the timestamp of the last record read
-	ages      ages
+// logStatus is the state of a partition that is shown. It decides nothing, and outlives the state that the protocol forgets.
+type logStatus struct {
+	assigned   Instant // when the term began
+	committed  int64   // the group's offset. -1 means none or unknown.
+	end        int64   // the log's end. -1 means unknown.
+	readable   int64   // how far the log may be read, which is less than end while a transaction is open
+	endAt      Instant // when end was learnt
+	read       int64   // the offset after the last record read in this term. Zero means none.
+	newest     int64   // timestamp in milliseconds of the newest record read since the catalog began
+	last       int64   // the timestamp of the last record read
+	recordAges recordAges
 }
 
-// noSigns are the signs of an unknown partition.
-var noSigns = signs{committed: -1, end: -1, readable: -1}
+// unknownLog are the signs of an unknown partition.
+var unknownLog = logStatus{committed: -1, end: -1, readable: -1}
 
 // begin forgets what an earlier term saw. The argument known means that the last term saw the same log a moment ago.
-func (s *signs) begin(now Instant, known bool) {
+func (s *logStatus) begin(now Instant, known bool) {
 	s.assigned, s.read = now, 0
 	if !known {
 		s.end, s.readable, s.endAt, s.committed = -1, -1, 0, -1
@@ -202,23 +202,23 @@ func (s *signs) begin(now Instant, known bool) {
 }
 
 // took notes a record that was read.
-func (s *signs) took(r *record.Record) {
+func (s *logStatus) took(r *record.Record) {
 	s.read, s.newest, s.last = r.Offset+1, max(s.newest, r.Timestamp), max(0, r.Timestamp)
-	s.ages.read(r.Offset, r.Timestamp)
+	s.recordAges.read(r.Offset, r.Timestamp)
 }
 
 // timeOf returns the timestamp of the first record that is not durable. Zero means unknown. A record of the log behind the last
 // one read counts as old as that one.
-func (s *signs) timeOf(undurable int64) int64 {
-	s.ages.durable(undurable)
-	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.readable {
+func (s *logStatus) timeOf(undurable int64) int64 {
+	s.recordAges.durable(undurable)
+	if len(s.recordAges.marks) > 0 && undurable >= s.recordAges.next && undurable < s.readable {
 		return s.last
 	}
-	return s.ages.of(undurable)
+	return s.recordAges.of(undurable)
 }
 
 // sawEnd notes how far the log may be read, and where it ends if that is known to be further.
-func (s *signs) sawEnd(now Instant, readable, high int64) {
+func (s *logStatus) sawEnd(now Instant, readable, high int64) {
 	s.readable, s.end, s.endAt = readable, max(readable, high), now
 }
 
@@ -226,11 +226,11 @@ func (s *signs) sawEnd(now Instant, readable, high int64) {
 type pause uint8
 
 const (
-	notPaused  pause = iota
-	forFlush         // the next flush is full, and the present one is not done
-	forLetters       // waits for the dead-letter topic
-	forMemory        // the budget is used up
-	forSchema        // waits for the registry
+	notPaused      pause = iota
+	forFlush             // the next flush is full, and the present one is not done
+	forDeadLetters       // waits for the dead-letter topic
+	forMemory            // the budget is used up
+	forSchema            // waits for the registry
 )
 
 // String is the text for the status page. It is empty when nothing is paused.
@@ -244,9 +244,9 @@ const (
 	maxMarks  = 1024
 )
 
-// ages tells, roughly and in little memory, how old records are that were read and are not durable. A record counts as old as
+// recordAges tells, roughly and in little memory, how old records are that were read and are not durable. A record counts as old as
 // the last mark at or before it.
-type ages struct {
+type recordAges struct {
 	marks []mark
 	every int64 // least distance of two marks, in milliseconds. Zero means markEvery.
 	next  int64 // the offset after the last record read
@@ -255,7 +255,7 @@ type ages struct {
 type mark struct{ offset, timestamp int64 }
 
 // read notes a record.
-func (a *ages) read(offset, timestamp int64) {
+func (a *recordAges) read(offset, timestamp int64) {
 	a.next = offset + 1
 	if n := len(a.marks); n > 0 {
 		every := max(a.every, markEvery)
@@ -271,13 +271,13 @@ func (a *ages) read(offset, timestamp int64) {
 }
 
 // thin forgets every second mark.
-func (a *ages) thin() {
+func (a *recordAges) thin() {
 	n := 0
 	a.marks = slices.DeleteFunc(a.marks, func(mark) bool { n++; return n%2 == 0 })
 }
 
 // durable notes that all records before an offset are durable.
-func (a *ages) durable(offset int64) {
+func (a *recordAges) durable(offset int64) {
 	a.marks = slices.Delete(a.marks, 0, a.last(offset))
 	if len(a.marks) <= 1 {
 		a.every = 0
@@ -285,7 +285,7 @@ func (a *ages) durable(offset int64) {
 }
 
 // of returns the timestamp of a record that was read. Zero means unknown.
-func (a *ages) of(offset int64) int64 {
+func (a *recordAges) of(offset int64) int64 {
 	if offset >= a.next || len(a.marks) == 0 || a.marks[0].offset > offset {
 		return 0
 	}
@@ -293,6 +293,6 @@ func (a *ages) of(offset int64) int64 {
 }
 
 // last is the index of the last mark at or before an offset. Zero also means that there is none.
-func (a *ages) last(offset int64) int {
+func (a *recordAges) last(offset int64) int {
 	return max(0, sort.Search(len(a.marks), func(i int) bool { return a.marks[i].offset > offset })-1)
 }

@@ -17,17 +17,17 @@ const recordWork = 200
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment) {
 	w.shrink(m)
-	if w.mayRead() && w.ledger.next >= w.window && !w.busy.claim && !w.writing() && w.retry.claim.ready(m.Now) {
+	if w.mayRead() && w.offsetTracker.next >= w.window && !w.busy.claim && !w.writing() && w.retry.claim.ready(m.Now) {
 		w.loadStored()
 	}
 	w.advanceQuestions(m)
 	w.advanceRefused(m)
 	w.advanceSchema(m)
 	if w.mayFetch(m) {
-		w.start(&w.busy.fetch, Fetch{Offset: w.ledger.next})
+		w.start(&w.busy.fetch, Fetch{Offset: w.offsetTracker.next})
 	}
 	w.advanceLookups(m)
-	w.advanceLetters(m)
+	w.advanceDeadLetters(m)
 	if w.term.segments.turn || w.crowdedSegments(m.Now) { // They take turns, so that neither keeps the other from going on.
 		w.advanceCompaction(m)
 		w.advanceFlush(m)
@@ -43,7 +43,7 @@ func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil
 // mayFetch reports whether the next fetch may start. While too much waits already, the stream pauses.
 func (w *Worker) mayFetch(m Moment) bool {
 	w.paused = w.pause(m)
-	return w.paused == notPaused && w.mayRead() && w.ledger.next < w.window && !w.busy.fetch && w.retry.fetch.ready(m.Now)
+	return w.paused == notPaused && w.mayRead() && w.offsetTracker.next < w.window && !w.busy.fetch && w.retry.fetch.ready(m.Now)
 }
 
 // pause returns why nothing is fetched although there may be more.
@@ -54,8 +54,8 @@ func (w *Worker) pause(m Moment) pause {
 		return forFlush
 	case w.needed != nil:
 		return forSchema
-	case w.letterBufferFull():
-		return forLetters
+	case w.deadLetterBufferFull():
+		return forDeadLetters
 	case w.crowded(m):
 		return forMemory
 	}
@@ -77,15 +77,15 @@ func (e Fetched) handle(w *Worker, m Moment) {
 		return
 	}
 	w.succeeded(&w.retry.fetch, Kafka)
-	w.signs.sawEnd(m.Now, e.Batch.End, e.Batch.High)
+	w.logStatus.sawEnd(m.Now, e.Batch.End, e.Batch.High)
 	w.forgetBadSchemas(m.Now)
 	if !w.takeAll(e.Batch.Records) {
 		return
 	}
-	w.ledger.next = max(w.ledger.next, e.Batch.Next)
-	w.lag.took(m.Now, &e.Batch, w.ledger.next, w.o.FlushInterval)
+	w.offsetTracker.next = max(w.offsetTracker.next, e.Batch.Next)
+	w.lag.took(m.Now, &e.Batch, w.offsetTracker.next, w.o.FlushInterval)
 	if w.stored != nil {
-		if last, ok := w.stored.Max(); !ok || w.ledger.next > last {
+		if last, ok := w.stored.Max(); !ok || w.offsetTracker.next > last {
 			w.stored = nil
 		}
 	}
@@ -97,23 +97,23 @@ func (w *Worker) takeAll(records []record.Record) bool {
 	defer func() { w.metrics.read(read) }()
 	for i := range records {
 		r := &records[i]
-		if r.Offset < w.ledger.next {
+		if r.Offset < w.offsetTracker.next {
 			continue // a batch may begin before the requested offset
 		}
-		if r.Offset >= w.window || work >= w.o.Portion || w.letterBufferFull() { // The next window of D may have to be read first.
-			w.ledger.next = r.Offset
+		if r.Offset >= w.window || work >= w.o.Portion || w.deadLetterBufferFull() { // The next window of the stored positions may have to be read first.
+			w.offsetTracker.next = r.Offset
 			return false
 		}
 		work += w.take(r)
 		if w.needed != nil {
-			w.ledger.next = r.Offset
+			w.offsetTracker.next = r.Offset
 			return false
 		}
 		if !w.mayRead() {
 			return false
 		}
 		read++
-		w.ledger.next = r.Offset + 1
+		w.offsetTracker.next = r.Offset + 1
 	}
 	return true
 }
@@ -124,7 +124,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 		w.skipUnreadable(r)
 		return len(r.Value)
 	}
-	w.signs.took(r)
+	w.logStatus.took(r)
 	if r.Value == nil {
 		w.metrics.skipped("tombstone", 1)
 		return recordWork
@@ -280,7 +280,7 @@ func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 		w.judge(m, measurement.Schema{Reason: measurement.UnknownSchema, Detail: fmt.Sprintf("the registry has had no schema with this id for %v", w.o.SchemaUnknownWait)})
 	default:
 		w.stop(&record.StopError{Reason: "unknown_schema", Detail: fmt.Sprintf(
-			"the registry has no schema %s, which the record at offset %d needs, and has returned no schema of this topic before: is SCHEMA_REGISTRY_URL the right registry?", w.needed.id, w.ledger.next)})
+			"the registry has no schema %s, which the record at offset %d needs, and has returned no schema of this topic before: is SCHEMA_REGISTRY_URL the right registry?", w.needed.id, w.offsetTracker.next)})
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	waiting               // waits until no write of another owner can arrive any more
 	proving               // commits the start, as a fresh proof of membership
 	claiming              // sends the claim
-	loading               // reads D
+	loading               // reads the stored positions
 	running               // reads and writes
 	stopped               // cannot go on until an operator acts
 )
@@ -92,7 +92,7 @@ func (w *Worker) stop(err *record.StopError) {
 	w.giveUp(Kafka, Registry) // nothing is fetched any more
 	if w.phase != running {
 		w.phase = stopped
-		w.giveUp(MongoDB, DeadLetters)
+		w.giveUp(MongoDB, DeadLetterTopic)
 	}
 }
 
@@ -107,13 +107,13 @@ func (w *Worker) leave() {
 func (Abandoned) handle(w *Worker, m Moment) {
 	w.tellUnfinished(m.Now)
 	if w.flush != nil && w.flush.unresolved() || w.busy.compact {
-		w.past.unknownUntil = m.Now + w.o.Grace
+		w.past.unknownUntil = m.Now + w.o.WriteGrace
 		w.metrics.counter(w.metrics.abandons).Inc()
 	}
 	if w.flush != nil || len(w.lookups) > 0 || w.term.restart != nil {
 		w.drop() // The cut writes and look-ups were never sent, or the state cannot be trusted: the records are read again.
 	}
-	w.letters.recall()
+	w.deadLetters.recall()
 	w.past.unreleased = w.claimStands()
 	w.phase, w.term, w.busy = idle, term{}, busy{}
 }
@@ -238,7 +238,7 @@ func (w *Worker) withdraw(m Moment) {
 // topic refuses.
 func (w *Worker) drained() bool {
 	pending, _ := w.catalog.Pending()
-	return w.quiet() && (pending == 0 || w.term.dry) && (w.letters.empty() || w.letters.refused) &&
+	return w.quiet() && (pending == 0 || w.term.dry) && (w.deadLetters.empty() || w.deadLetters.refused) &&
 		(len(w.rejected) == 0 || w.halt != nil)
 }
 
@@ -266,7 +266,7 @@ func (e Released) handle(w *Worker, m Moment) {
 // in between. A catalog with measurements that are not stored is dropped.
 func (w *Worker) handOver() {
 	if w.catalog != nil {
-		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.term.foreign {
+		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.deadLetters.refused || w.term.foreign {
 			w.drop()
 		}
 	}

@@ -15,8 +15,8 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
-	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
-	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(0, 10)}))
+	expect[LoadStoredPositions](t, w.Handle(m, Claimed{Won: true}))
+	expect[Fetch](t, w.Handle(m, StoredPositionsLoaded{Stored: timeseries.NewPositionSet(0, 10)}))
 
 	var records []record.Record
 	for offset := range int64(16) {
@@ -27,16 +27,16 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: records[1:], Next: 16, End: 16}})
 	absent[Fetch](t, actions)
-	absent[LoadStored](t, actions) // while the write is in flight
-	load := expect[LoadStored](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
+	absent[LoadStoredPositions](t, actions) // while the write is in flight
+	load := expect[LoadStoredPositions](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
 	if pending := w.Status(m.Now).Pending; load.Start != 10 || pending != 9 {
 		t.Fatalf("%d measurements were inserted, D is asked for from %d on", pending, load.Start)
 	}
 	m.Now += w.o.FlushInterval
-	absent[SendWrites](t, w.Handle(m, Ticked{})) // while D is being read
+	absent[SendWrites](t, w.Handle(m, Ticked{})) // while the stored positions are being read
 	rest := timeseries.NewPositionSet(10, 20)
 	rest.Add(timeseries.Position{Offset: 12})
-	if fetch := expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: rest})); fetch.Offset != 10 {
+	if fetch := expect[Fetch](t, w.Handle(m, StoredPositionsLoaded{Stored: rest})); fetch.Offset != 10 {
 		t.Fatalf("reads on at %d", fetch.Offset)
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records[10:], Next: 16, End: 16}})

@@ -34,32 +34,32 @@ type Worker struct {
 
 	// poison are measurements whose insertion made the program panic. poisoned counts them, and records whose decoding made it
 	// panic.
-	poison     map[timeseries.Position]struct{}
-	poisoned   int
-	pace       pace                // of writes
-	question   question            // what a failed fetch must find out first
-	newOptions *timeseries.Options // new options of the collection, not yet applied. Nil means none.
+	poison        map[timeseries.Position]struct{}
+	poisonRecords int
+	pace          pace                // of writes
+	question      question            // what a failed fetch must find out first
+	newOptions    *timeseries.Options // new options of the collection, not yet applied. Nil means none.
 
 	metrics *partitionMetrics
 
-	signs     signs                  // shown on the status page; they decide nothing
+	logStatus logStatus              // shown on the status page; they decide nothing
 	paused    pause                  // why no record is fetched
 	lastFlush Instant                // when the last flush was resolved
-	troubles  [Dependencies]*Trouble // the requests being retried
+	failures  [Dependencies]*Failure // the requests being retried
 }
 
 // busy tells which actions are under way.
 type busy struct {
-	claim   bool // ReadClaim, WatchClaim, NoteWaited, NoteLost, SendClaim, LoadStored, SendRelease
-	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
-	find    bool
-	letters bool
-	schema  bool // FetchSchema
-	compact bool // ReadSegments and every action of a compaction
+	claim       bool // ReadClaim, WatchClaim, NoteWaited, NoteLost, SendClaim, LoadStoredPositions, SendRelease
+	fetch       bool // Fetch, AskBounds, AskTopic, ReadRecord
+	find        bool
+	deadLetters bool
+	schema      bool // FetchSchema
+	compact     bool // ReadSegments and every action of a compaction
 }
 
 // retries hold the back-off of each kind of action.
-type retries struct{ claim, fetch, find, letters, schema backoff }
+type retries struct{ claim, fetch, find, deadLetters, schema backoff }
 
 // rival is the claim of another group on the partition.
 type rival struct {
@@ -82,14 +82,14 @@ type past struct {
 type held struct {
 	catalog *bucketer.Catalog
 	// catalogClaim is the claim under which the catalog lives.
-	catalogClaim claim.Token
-	stored       *timeseries.PositionSet // D. Nil means that the position has passed its last entry.
-	window       int64                   // D covers offsets below this
-	ledger       ledger
-	committed    int64 // the last committed offset known in a term of this catalog. -1 means none.
-	flush        *flush
-	letters      letterBuffer
-	lookups      []bucketer.Lookup // under way, or to be repeated
+	catalogClaim  claim.Token
+	stored        *timeseries.PositionSet // the stored positions. Nil means that the position has passed its last entry.
+	window        int64                   // the stored positions cover offsets below this
+	offsetTracker offsetTracker
+	committed     int64 // the last committed offset known in a term of this catalog. -1 means none.
+	flush         *inFlight
+	deadLetters   deadLetterBuffer
+	lookups       []bucketer.Lookup // under way, or to be repeated
 	// losing are the offsets that the log lost before they were read, and that are not noted yet. Nil means none.
 	losing *claim.Lost
 	// needed is the schema that the next record names and the decoder lacks. Nil means that none is missing.
@@ -107,15 +107,15 @@ var nothing = held{committed: -1}
 func (w *Worker) drop() {
 	w.countBuckets()
 	w.held = nothing
-	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
-	w.giveUp(DeadLetters, Registry)
+	w.logStatus.recordAges, w.logStatus.newest, w.logStatus.last = recordAges{}, 0, 0
+	w.giveUp(DeadLetterTopic, Registry)
 }
 
 // handle drops the state of a partition that belongs to another process now. It comes between terms only.
 func (Dropped) handle(w *Worker, _ Moment) {
 	w.drop()
-	w.signs = noSigns
-	w.giveUp(MongoDB, Kafka, DeadLetters, Registry)
+	w.logStatus = unknownLog
+	w.giveUp(MongoDB, Kafka, DeadLetterTopic, Registry)
 }
 
 // countBuckets adds what the catalog has counted since the last call to the metrics.
@@ -131,7 +131,7 @@ func (w *Worker) countBuckets() {
 func NewWorker(o Options) *Worker {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
-	o.LetterBuffer = cmp.Or(o.LetterBuffer, DefaultLetterBuffer)
+	o.DeadLetterBuffer = cmp.Or(o.DeadLetterBuffer, DefaultDeadLetterBuffer)
 	o.Send = cmp.Or(o.Send, DefaultSend)
 	o.SchemaUnknownWait = cmp.Or(o.SchemaUnknownWait, DefaultSchemaUnknownWait)
 	o.CompactDelay = cmp.Or(o.CompactDelay, DefaultCompactDelay)
@@ -149,9 +149,9 @@ func NewWorker(o Options) *Worker {
 		log:     o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
 		held:    nothing,
 		poison:  map[timeseries.Position]struct{}{}, badSchemas: map[measurement.SchemaID]Instant{},
-		pace:  pace{bound: o.Send, target: o.Grace / 8},
-		signs: noSigns,
-		past:  past{compactBytes: o.CompactBytes},
+		pace:      pace{bound: o.Send, target: o.WriteGrace / 8},
+		logStatus: unknownLog,
+		past:      past{compactBytes: o.CompactBytes},
 	}
 }
 

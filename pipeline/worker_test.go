@@ -73,7 +73,7 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 	absent[AskPositions](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}}))
-	m.Now = sent + w.o.Grace
+	m.Now = sent + w.o.WriteGrace
 	absent[AskPositions](t, w.Handle(m, Ticked{}))
 	m.Now++
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
@@ -101,7 +101,7 @@ func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}})
-	m.Now += w.o.Grace
+	m.Now += w.o.WriteGrace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, PositionsAsked{Stored: []timeseries.Position{{Offset: 1}}})
 	if cleared := w.Status(m.Now).Buckets.BucketsCleared; cleared != 1 { // the bucket that offset 3 opened instead
@@ -139,7 +139,7 @@ func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 1) // the letter is not acknowledged
-	expect[CommitNow](t, w.Handle(m, LettersProduced{}))
+	expect[CommitNow](t, w.Handle(m, DeadLettersProduced{}))
 	wants(t, w, 2)
 	absent[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now})) // the answer is for an older commit
 	expect[SendRelease](t, w.Handle(m, Committed{Offset: 2, SentAt: m.Now}))
@@ -179,7 +179,7 @@ func TestCatalogIsDroppedWhenSomebodyWasInBetween(t *testing.T) {
 				}
 				return
 			}
-			expect[LoadStored](t, actions)
+			expect[LoadStoredPositions](t, actions)
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestOwnUnknownWritesOutliveTheirCatalog(t *testing.T) {
 	w.Handle(m, Assigned{TopicID: thisTopic, Consecutive: true})
 	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1000}}))
-	m.Now += w.o.Grace - 1
+	m.Now += w.o.WriteGrace - 1
 	absent[CommitNow](t, w.Handle(m, Ticked{}))
 	m.Now++
 	expect[CommitNow](t, w.Handle(m, Ticked{}))
@@ -284,11 +284,11 @@ func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 		t.Fatalf("read offset %d again", at)
 	}
 	wants(t, w, 0)
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}}})).Letters
+	letters := expect[ProduceDeadLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}}})).DeadLetters
 	if l := letters[0]; l.Reason != string(measurement.RefusedByDatabase) || string(l.Value) != good || l.Part != record.WholeRecord {
 		t.Fatalf("letter is %+v", l)
 	}
-	w.Handle(m, LettersProduced{})
+	w.Handle(m, DeadLettersProduced{})
 	wants(t, w, 1)
 }
 
@@ -296,7 +296,7 @@ func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	m.Now += longestDelay
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Err: record.ErrOutOfRange})).Letters
+	letters := expect[ProduceDeadLetters](t, w.Handle(m, RecordRead{Err: record.ErrOutOfRange})).DeadLetters
 	if l := letters[0]; l.Cut == "" || l.Value != nil || l.Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letter is %+v", l)
 	}
@@ -308,13 +308,13 @@ func TestAnAnswerWithNothingDoesNotLoseARefusedRecord(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	m.Now += longestDelay
-	absent[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Next: 0, End: 1}}))
+	absent[ProduceDeadLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Next: 0, End: 1}}))
 	wants(t, w, 0)
 	m.Now += longestDelay
 	if at := expect[ReadRecord](t, w.Handle(m, Ticked{})).Offset; at != 0 {
 		t.Fatalf("read offset %d again", at)
 	}
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1}})).Letters
+	letters := expect[ProduceDeadLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1}})).DeadLetters
 	if l := letters[0]; string(l.Value) != good || l.Cut != "" {
 		t.Fatalf("letter is %+v", l)
 	}
@@ -421,7 +421,7 @@ func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
 		m.Now += longestDelay
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 		w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}})
-		m.Now += w.o.Grace
+		m.Now += w.o.WriteGrace
 		expect[AskPositions](t, w.Handle(m, Ticked{}))
 	}
 	conflict()

@@ -59,7 +59,7 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	}
 	if p.segments {
 		plan.Segments = &Cost{}
-		if err := plan.Segments.add(s.port.explainFind(ctx, s.stagingRequest(&p))); err != nil {
+		if err := plan.Segments.add(s.port.explainFind(ctx, s.segmentRequest(&p))); err != nil {
 			return Plan{}, fmt.Errorf("running explain for the segments of %s: %w", s.namespace, err)
 		}
 	}

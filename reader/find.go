@@ -72,7 +72,7 @@ func (r *reading) findAll(ctx context.Context, groups []group) error {
 		if err := r.find(ctx, groups[i], w.part(ctx, i, r.plan.limit-r.given)); err != nil {
 			return err
 		}
-		groups[i].staged = nil // frees the yielded measurements
+		groups[i].inSegments = nil // frees the yielded measurements
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (r *reading) find(ctx context.Context, g group, swept documents) error {
 
 // one yields the measurements of one series of a group, from its buckets and from segments. pick selects the series by meta.
 func (r *reading) one(ctx context.Context, g group, swept documents, pick func(bson.RawValue) bool) error {
-	for _, h := range g.staged {
+	for _, h := range g.inSegments {
 		if pick(h.current.Meta) {
 			r.merge.take(h)
 		}

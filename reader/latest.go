@@ -41,7 +41,7 @@ func (r *reading) latest(ctx context.Context, g group) error {
 // buckets. Then it asks for the buckets that end later or at the same time.
 func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 	r.merge.clear()
-	for _, h := range g.staged {
+	for _, h := range g.inSegments {
 		r.merge.take(h)
 	}
 	buckets := r.asNew(g)
@@ -228,7 +228,7 @@ func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
 // newestStaged returns the newest time of a group in segments. A group holds one such measurement of each partition. False means
 // that it has none.
 func newestStaged(g group) (newest int64, ok bool) {
-	for _, h := range g.staged {
+	for _, h := range g.inSegments {
 		for _, row := range h.rows {
 			if !ok || row.time > newest {
 				newest, ok = row.time, true
@@ -305,8 +305,8 @@ func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
 	if !c.known {
 		return nil // It has no bucket, and nothing in segments.
 	}
-	at, staged := newestStaged(c.group)
-	if !(staged && at >= c.bound) && !(c.best != nil && c.best.current.Time >= c.bound) {
+	at, inSegments := newestStaged(c.group)
+	if !(inSegments && at >= c.bound) && !(c.best != nil && c.best.current.Time >= c.bound) {
 		return r.latest(ctx, c.group)
 	}
 	for _, err := range c.bad {
@@ -314,7 +314,7 @@ func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
 			return errEnough
 		}
 	}
-	for _, h := range c.group.staged {
+	for _, h := range c.group.inSegments {
 		if ok, _ := h.next(); ok && (c.best == nil || h.compare(c.best) > 0) {
 			c.best = h
 		}

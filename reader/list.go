@@ -19,8 +19,8 @@ type group struct {
 	// exists divides the group of null: true selects null, and false selects a missing meta. Nil selects both. All other groups
 	// have nil.
 	exists *bool
-	// staged are the group's measurements in segments.
-	staged []*held
+	// inSegments are the group's measurements in segments.
+	inSegments []*held
 }
 
 // compare orders groups by their metas. Zero means that the metas are equal in MongoDB.
@@ -47,7 +47,7 @@ func (g group) variants() []group {
 	}
 	both := []group{{exists: new(false)}, {meta: bson.RawValue{Type: bson.TypeNull}, exists: new(true)}}
 	for i := range both {
-		both[i].staged = slices.DeleteFunc(slices.Clone(g.staged), func(h *held) bool { return !both[i].takes(h.current.Meta) })
+		both[i].inSegments = slices.DeleteFunc(slices.Clone(g.inSegments), func(h *held) bool { return !both[i].takes(h.current.Meta) })
 	}
 	return both
 }
@@ -63,7 +63,7 @@ func orNull(v bson.RawValue) bson.RawValue {
 // groups returns the groups that the plan selects, in the order of their metas, with their measurements in segments. bad is
 // called for segments that cannot be read.
 func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]group, error) {
-	staged, err := s.staged(ctx, p, bad)
+	inSegments, err := s.inSegments(ctx, p, bad)
 	switch {
 	case errors.Is(err, errEnough):
 		return nil, err
@@ -71,8 +71,8 @@ func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 		return nil, s.reading(fmt.Errorf("reading segments: %w", err))
 	}
 	list, err := s.inBuckets(ctx, p)
-	for _, h := range staged {
-		list = append(list, group{meta: h.current.Meta, staged: []*held{h}})
+	for _, h := range inSegments {
+		list = append(list, group{meta: h.current.Meta, inSegments: []*held{h}})
 	}
 	slices.SortStableFunc(list, group.compare)
 	return united(list), err
@@ -83,7 +83,7 @@ func united(list []group) []group {
 	kept := list[:0]
 	for _, g := range list {
 		if last := len(kept) - 1; last >= 0 && kept[last].compare(g) == 0 {
-			kept[last].staged = append(kept[last].staged, g.staged...)
+			kept[last].inSegments = append(kept[last].inSegments, g.inSegments...)
 			continue
 		}
 		kept = append(kept, g)
@@ -174,8 +174,8 @@ func leaveOut(bson.Raw, error) error { return nil }
 // first returns the meta of the first bucket of the group. False means that there is none. It needs no query for most listed
 // groups.
 func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bool, error) {
-	if len(g.staged) > 0 {
-		return g.staged[0].current.Meta, true, nil
+	if len(g.inSegments) > 0 {
+		return g.inSegments[0].current.Meta, true, nil
 	}
 	if s.lists(p) && g.exists == nil {
 		return g.meta, true, nil

@@ -16,13 +16,13 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// stagingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has ended at
+// segmentReadingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has ended at
 // that moment is kept for only some minutes. A longer reading might miss it.
-const stagingTime = time.Minute
+const segmentReadingTime = time.Minute
 
-// staging reads the measurements of the selected series from segments into memory. A reading does this at its beginning, for one
+// segmentReading reads the measurements of the selected series from segments into memory. A reading does this at its beginning, for one
 // moment. So it neither misses nor repeats measurements that are compacted later.
-type staging struct {
+type segmentReading struct {
 	series *Series
 	plan   *plan
 	bad    func(segment bson.Raw, err error) error // tells the caller of a segment that cannot be read
@@ -39,12 +39,12 @@ type staging struct {
 	trim     []byte
 }
 
-// staged returns the selected measurements in segments, with one entry for each series and partition.
-func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]*held, error) {
+// inSegments returns the selected measurements in segments, with one entry for each series and partition.
+func (s *Series) inSegments(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]*held, error) {
 	if !p.segments {
 		return nil, nil
 	}
-	g := staging{series: s, plan: p, bad: bad, told: map[string]bool{}, unpacker: timeseries.NewUnpacker(s.options)}
+	g := segmentReading{series: s, plan: p, bad: bad, told: map[string]bool{}, unpacker: timeseries.NewUnpacker(s.options)}
 	g.begin()
 	var r retry
 	for {
@@ -61,7 +61,7 @@ func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 		if err := r.wait(ctx, err); err != nil {
 			return nil, err
 		}
-		if time.Since(g.began) > stagingTime {
+		if time.Since(g.began) > segmentReadingTime {
 			p.now = time.Time{}
 			g.begin()
 		}
@@ -69,13 +69,13 @@ func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 }
 
 // begin discards what was read, and starts anew.
-func (g *staging) begin() {
+func (g *segmentReading) begin() {
 	g.began, g.choice, g.list = time.Now(), nil, nil
 	g.seen, g.rows = map[string]bool{}, map[string]*held{}
 }
 
 // read reads the segments that were not read yet.
-func (g *staging) read(ctx context.Context, r *retry) error {
+func (g *segmentReading) read(ctx context.Context, r *retry) error {
 	if g.plan.now.IsZero() {
 		now, err := g.series.port.now(ctx)
 		if err != nil {
@@ -94,7 +94,7 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	if g.choice.nothing() {
 		return nil
 	}
-	answer, err := g.series.port.find(ctx, g.series.stagingRequest(g.plan))
+	answer, err := g.series.port.find(ctx, g.series.segmentRequest(g.plan))
 	return each(ctx, answer, err, func(segment bson.Raw) error {
 		id := timeseries.Key(idOf(segment))
 		if g.seen[id] {
@@ -115,8 +115,8 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 // 16 MiB bound an answer anyway.
 const stagingBatch = 1000
 
-// stagingRequest requests the segments that may have selected measurements.
-func (s *Series) stagingRequest(p *plan) request {
+// segmentRequest requests the segments that may have selected measurements.
+func (s *Series) segmentRequest(p *plan) request {
 	return request{filter: s.segmentsOf(p), projection: s.withSegments(p.projection), batch: stagingBatch}
 }
 
@@ -126,7 +126,7 @@ func (s *Series) segmentsOf(p *plan) bson.D {
 }
 
 // add adds the selected measurements of a segment. If a segment cannot be read to its end, they are those before the damage.
-func (g *staging) add(segment bson.Raw) error {
+func (g *segmentReading) add(segment bson.Raw) error {
 	if err := g.unpacker.Reset(segment); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (g *staging) add(segment bson.Raw) error {
 }
 
 // sourceNumber returns the index of a partition in sources, which it adds if necessary.
-func (g *staging) sourceNumber(source timeseries.Source) uint32 {
+func (g *segmentReading) sourceNumber(source timeseries.Source) uint32 {
 	i := slices.Index(g.sources, source)
 	if i < 0 {
 		i = len(g.sources)
@@ -165,7 +165,7 @@ func (g *staging) sourceNumber(source timeseries.Source) uint32 {
 
 // of returns where measurements of a series go. The key begins with the number of their partition. Nil means that the series is
 // not selected.
-func (g *staging) of(meta bson.RawValue) *held {
+func (g *segmentReading) of(meta bson.RawValue) *held {
 	g.key = append(append(g.key[:4], byte(meta.Type)), meta.Value...)
 	h, known := g.rows[string(g.key)]
 	if known || !g.choice.takes(meta) {

@@ -412,7 +412,7 @@ func TestServerSkipsSegmentsOfOtherSeries(t *testing.T) {
 			t.Fatal(err)
 		}
 		returned := 0
-		answer, err := s.port.find(t.Context(), s.stagingRequest(&p))
+		answer, err := s.port.find(t.Context(), s.segmentRequest(&p))
 		if err = each(t.Context(), answer, err, func(bson.Raw) error { returned++; return nil }); err != nil || returned == 0 || returned > 2 {
 			t.Errorf("%s: the server returns %d of %d segments, %v", name, returned, partitions, err)
 		}

@@ -33,7 +33,7 @@ func benchmarkSend(b *testing.B, n int) {
 	b.ReportMetric(float64(took)/float64(b.N*len(writes)), "cpu-ns/write")
 }
 
-// BenchmarkStored reads D of 10,000 buckets of 20 measurements.
+// BenchmarkStored reads the stored positions of 10,000 buckets of 20 measurements.
 func BenchmarkStored(b *testing.B) {
 	e := connect(b)
 	p := e.claimed(b, e.setup(b))

@@ -35,7 +35,7 @@ func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segm
 }
 
 // segments reads segments of the partition, after a fence.
-func (p *Partition) segments(ctx context.Context, doing string, projection bson.Raw, conditions ...bson.E) (found claim.Segments, err error) {
+func (p *Partition) segments(ctx context.Context, operation string, projection bson.Raw, conditions ...bson.E) (found claim.Segments, err error) {
 	if err := p.fence(ctx); err != nil {
 		return found, err
 	}
@@ -52,7 +52,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 		return nil
 	})
 	if err != nil {
-		return found, mongodb.Failure(doing, err)
+		return found, mongodb.Failure(operation, err)
 	}
 	found.Now, err = p.store.Ports.Clock(ctx)
 	return found, err
@@ -109,8 +109,8 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 	for i := range segments {
 		updates[i] = mongodb.Update{Filter: mongodb.Document(append(p.segmentKey(&segments[i]), condition...)), Update: update}
 	}
-	doing := [...]string{"freezing segments", "ending segments", "unfreezing segments"}[change]
-	return mongodb.Failure(doing, p.updateEach(ctx, updates))
+	operation := [...]string{"freezing segments", "ending segments", "unfreezing segments"}[change]
+	return mongodb.Failure(operation, p.updateEach(ctx, updates))
 }
 
 // segmentKey are the conditions that find a segment by its _id and shard key.
@@ -140,7 +140,7 @@ func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) er
 // segments. Others may have expired meanwhile. If the user may not delete, it hides the buckets for good. The error is then
 // ErrUnauthorized, and an owner with the right finishes.
 func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) error {
-	const doing = "deleting the buckets of a compaction"
+	const operation = "deleting the buckets of a compaction"
 	if err := p.fence(ctx); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 			return nil
 		})
 		if err != nil || len(filters) == 0 {
-			return mongodb.Failure(doing, err)
+			return mongodb.Failure(operation, err)
 		}
 		err = p.delete(ctx, filters)
 		if mongodb.LacksRight(err) {
@@ -176,7 +176,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 			}
 		}
 		if err != nil {
-			return mongodb.Failure(doing, err)
+			return mongodb.Failure(operation, err)
 		}
 	}
 }

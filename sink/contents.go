@@ -130,7 +130,7 @@ type Holding struct {
 	// measurement counts once.
 	Measurements int64 `json:"measurements"`
 	Segments     int64 `json:"segments"`
-	Staged       int64 `json:"stagedMeasurements"`
+	InSegments   int64 `json:"measurementsInSegments"`
 	// Ended counts segments whose measurements are in buckets. Unfinished counts buckets of a compaction that may be rolled back,
 	// whose measurements are in segments. Neither counts above.
 	Ended      int64 `json:"endedSegments"`
@@ -168,7 +168,7 @@ type tally struct {
 // and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more queries a
 // partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
-	doing := "reading the buckets of " + c.name
+	operation := "reading the buckets of " + c.name
 	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	of := tally{buckets, newest, begun}
 	foreign, err := of.add(ctx, bson.D{{Key: timeseries.PathTopicID, Value: nil}})
 	if err != nil {
-		return nil, mongodb.Failure(doing, err)
+		return nil, mongodb.Failure(operation, err)
 	}
 	var all []Holding
 	if foreign.looked() > 0 {
@@ -191,12 +191,12 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets.c, source) {
 		h, err := of.add(ctx, timeseries.OfSource(source))
 		if err != nil {
-			return nil, mongodb.Failure(doing, err)
+			return nil, mongodb.Failure(operation, err)
 		}
 		h.Source = source
 		all = append(all, h)
 	}
-	return all, mongodb.Failure(doing, err)
+	return all, mongodb.Failure(operation, err)
 }
 
 // nextSource returns the source behind another one in the index: a later partition of the topic, or the first partition of the
@@ -267,7 +267,7 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 			return
 		}
 		h.Segments++
-		h.Staged += count
+		h.InSegments += count
 	} else {
 		compaction, made := control.Lookup(timeseries.FieldCompaction).DocumentOK()
 		if unfinished[timeseries.UUIDIn(compaction, timeseries.FieldCompactionID)] {

@@ -16,7 +16,7 @@
 //
 //	a partition     store.go (a time series to write to, the order of reads after writes, the metrics)
 //	                partition.go (one of its source partitions: claiming, fencing, releasing)
-//	                stored.go (D, and the time of the newest bucket)
+//	                stored.go (the stored positions, and the time of the newest bucket)
 //	                send.go, outcome.go (sending writes; classifying the answers, reading back)
 //	                lookup.go (buckets to reopen: the queries, the choice)
 //	segments        compaction.go (segments compacted into buckets, step by step), compactionrequest.go (asking for that)

@@ -40,7 +40,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 		}
 	}
 	for newest, want := range map[int64]sink.Holding{
-		0: {Buckets: 2, Measurements: 14 + 15, Segments: 2, Staged: 10 + 11, Ended: 1, Unfinished: 1, First: 0, Last: 514},
+		0: {Buckets: 2, Measurements: 14 + 15, Segments: 2, InSegments: 10 + 11, Ended: 1, Unfinished: 1, First: 0, Last: 514},
 		4: {Buckets: 2, Measurements: 14 + 15, Ended: 1, Unfinished: 1, First: 400, Last: 514, Cut: true},
 	} {
 		all, err := sink.ContentsOf(e.Database, "events").Holdings(t.Context(), newest)
@@ -54,7 +54,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 		if got.Compacted != 1 {
 			t.Errorf("newest %d: %d buckets were made of segments", newest, got.Compacted)
 		}
-		if got.Buckets != want.Buckets || got.Measurements != want.Measurements || got.Segments != want.Segments || got.Staged != want.Staged ||
+		if got.Buckets != want.Buckets || got.Measurements != want.Measurements || got.Segments != want.Segments || got.InSegments != want.InSegments ||
 			got.Ended != want.Ended || got.Unfinished != want.Unfinished || got.First != want.First || got.Last != want.Last || got.Cut != want.Cut {
 			t.Errorf("newest %d: %+v, want %+v", newest, got, want)
 		}

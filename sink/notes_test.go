@@ -110,12 +110,12 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	if err != nil || result.MatchedCount != 1 {
 		t.Fatal(result, err)
 	}
-	for doing, err := range map[string]error{
+	for operation, err := range map[string]error{
 		"stored": func() error { _, err := p.Stored(t.Context(), 0, 1000); return err }(),
 		"noted":  sink.ContentsOf(e.Database, "events").Notes().Deleted(t.Context(), source, 0, 1000, func(timeseries.Position) {}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "the note") || !strings.Contains(err.Error(), "lists 5 positions, but control.count is 9") {
-			t.Errorf("%s: %v", doing, err)
+			t.Errorf("%s: %v", operation, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Partition struct {
 	ordering
 	standing standing
 	token    [16]byte // of the claim that standing describes
-	// window is how many offsets of D fitted into its memory when they last did not all fit. Zero means that they always did.
+	// window is how many offsets of stored positions fitted into its memory when they last did not all fit. Zero means that they always did.
 	window int64
 }
 
@@ -55,14 +55,14 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 // Read returns the partition document, as a majority has it. If it shows a claim of ours whose answer was lost, the claim is
 // held from now on. If it does not show our held claim, the claim is not held any more.
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
-	const doing = "reading the claim"
+	const operation = "reading the claim"
 	var seen claim.Document
 	err := p.find(ctx, p.store.Ports.Partitions, mongodb.Query{Filter: mongodb.WithID(p.id), Limit: 1}, func(d bson.Raw) error {
 		seen = parseSeen(d)
 		return nil
 	})
 	if err != nil {
-		return claim.Document{}, mongodb.Failure(doing, err)
+		return claim.Document{}, mongodb.Failure(operation, err)
 	}
 	shown := seen.Found && seen.Claim == p.token
 	switch {
@@ -83,7 +83,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 		return nil
 	})
 	if err != nil {
-		return claim.Document{}, mongodb.Failure(doing, err)
+		return claim.Document{}, mongodb.Failure(operation, err)
 	}
 	return seen, nil
 }
@@ -193,14 +193,14 @@ func (p *Partition) fenceShards(ctx context.Context) error {
 }
 
 // conditional sets fields of the partition document if it shows this claim of our group. Otherwise the error is ErrOtherOwner.
-func (p *Partition) conditional(ctx context.Context, doing string, shown claim.Token, fields bson.D) error {
+func (p *Partition) conditional(ctx context.Context, operation string, shown claim.Token, fields bson.D) error {
 	done, err := mongodb.Changed(p.leased(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		return p.store.Ports.Partitions.Update(ctx, []mongodb.Update{replacing(p.id, p.group, shown, fields)})
 	}))
 	if err == nil && !done {
 		return claim.ErrOtherOwner
 	}
-	return mongodb.Failure(doing, err)
+	return mongodb.Failure(operation, err)
 }
 
 // replacing is an update of a partition document, on the condition that the document shows the given claim and group.
@@ -232,10 +232,10 @@ var errTopicLags = errors.New("another consumer has just recorded the topic, and
 // this number, nothing can be committed, and so nothing renews a lease. The document is only ever inserted, so a late insert
 // does no harm.
 func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
-	const doing = "recording the topic"
+	const operation = "recording the topic"
 	known, err := p.readTopic(ctx)
 	if err != nil || known != nil {
-		return p.partitionsIn(known), mongodb.Failure(doing, err)
+		return p.partitionsIn(known), mongodb.Failure(operation, err)
 	}
 	writing, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
@@ -244,14 +244,14 @@ func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, erro
 	})}))
 	switch {
 	case err != nil:
-		return 0, mongodb.Failure(doing, err)
+		return 0, mongodb.Failure(operation, err)
 	case noted:
 		return now, nil
 	}
 	if known, err = p.readTopic(writing); err == nil && known == nil {
 		err = errTopicLags
 	}
-	return p.partitionsIn(known), mongodb.Failure(doing, err)
+	return p.partitionsIn(known), mongodb.Failure(operation, err)
 }
 
 // readTopic reads the topic's document. Nil means that there is none.

@@ -19,11 +19,11 @@ import (
 const (
 	madeUpSeries = 1000
 	madeUpCount  = 1000 // measurements per bucket
-	// resetHeap bounds the growth of the heap while D is read, for a reset of any distance.
+	// resetHeap bounds the growth of the heap while the stored positions are read, for a reset of any distance.
 	resetHeap = 64 << 20
 )
 
-// madeUp is a Collection of buckets that are generated when they are read. They list two of every three offsets below total. D is
+// madeUp is a Collection of buckets that are generated when they are read. They list two of every three offsets below total. The window of stored positions is
 // then as large as possible, with a bit per offset.
 type madeUp struct {
 	mongodb.Editable
@@ -64,7 +64,7 @@ func (m *madeUp) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) er
 	return nil
 }
 
-// appendListing appends the fields of a bucket that D needs, which are its number of measurements and their positions.
+// appendListing appends the fields of a bucket from which stored positions are read: its number of measurements and their positions.
 func appendListing(dst []byte, positions []timeseries.Position) []byte {
 	offsets := bsoncore.NewArrayBuilder().AppendBinary(bson.TypeBinaryGeneric, timeseries.AppendPositions(nil, positions)).Build()
 	source := bsoncore.NewDocumentBuilder().AppendArray(timeseries.FieldOffsets, offsets).Build()
@@ -79,15 +79,15 @@ type nothing struct{ mongodb.Editable }
 // Find implements mongodb.Collection.
 func (nothing) Find(context.Context, mongodb.Query, func(bson.Raw) error) error { return nil }
 
-// resetCost is the cost of reading D after a reset to offset 0.
+// resetCost is the cost of reading the stored positions after a reset to offset 0.
 type resetCost struct {
 	took    time.Duration
-	largest int64 // memory of D, by its own count
+	largest int64 // memory of the stored positions, by its own count
 	grown   int64 // growth of the heap, with garbage
 	windows int
 }
 
-// reset reads D window by window, as after a reset to offset 0, and looks up each offset.
+// reset reads the stored positions window by window, as after a reset to offset 0, and looks up each offset.
 func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	t.Helper()
 	heap := func() int64 {
@@ -119,7 +119,7 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	return cost
 }
 
-// compare looks up positions that D must hold in its window, and others that it must not.
+// compare looks up positions that the stored positions must hold in its window, and others that it must not.
 func (m *madeUp) compare(t testing.TB, d *timeseries.PositionSet) {
 	t.Helper()
 	begin, end := d.Window()
@@ -145,7 +145,7 @@ func TestResetTakesABitAnOffset(t *testing.T) {
 	}
 }
 
-// TestResetOfArraysComesInWindows checks this because elements of arrays need more than a bit, so D does not fit.
+// TestResetOfArraysComesInWindows checks this because elements of arrays need more than a bit, so the stored positions do not fit.
 func TestResetOfArraysComesInWindows(t *testing.T) {
 	const limit = 1 << 20
 	cost := reset(t, &madeUp{total: 50_000, parts: 6}, limit)
@@ -155,14 +155,14 @@ func TestResetOfArraysComesInWindows(t *testing.T) {
 	}
 }
 
-// TestOneRecordAlwaysFits checks that a window of D holds at least one offset, for any size.
+// TestOneRecordAlwaysFits checks that a window of the stored positions holds at least one offset, for any size.
 func TestOneRecordAlwaysFits(t *testing.T) {
 	if cost := reset(t, &madeUp{total: 4, parts: 100_000}, 1); cost.windows > 4 {
 		t.Errorf("%+v", cost)
 	}
 }
 
-// BenchmarkReset100M reads D after a reset by 100 million offsets. It fails if the heap grows by more than 64 MiB.
+// BenchmarkReset100M reads the stored positions after a reset by 100 million offsets. It fails if the heap grows by more than 64 MiB.
 func BenchmarkReset100M(b *testing.B) {
 	const total = 100_000_000
 	for b.Loop() {

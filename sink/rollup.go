@@ -56,12 +56,12 @@ func RollupsOf(db *mongodb.Database, name string) *Rollups {
 // Name is the name of the time series.
 func (r *Rollups) Name() string { return r.name }
 
-func (r *Rollups) find(ctx context.Context, doing string, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {
+func (r *Rollups) find(ctx context.Context, operation string, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {
 	ctx, err := r.ordered(ctx)
 	if err == nil {
 		err = c.Find(ctx, q, each)
 	}
-	return mongodb.Failure(doing, err)
+	return mongodb.Failure(operation, err)
 }
 
 // write sends one write in the session, within the write timeout.
@@ -124,7 +124,7 @@ func (o *Owned) is() bson.D {
 // has had before, on all shards: with the fence the client sends the server the latest time of all answers, and gets a later one.
 // The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
-	const doing = "fencing a partition for its rollups"
+	const operation = "fencing a partition for its rollups"
 	now := r.stamp()
 	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		return r.ports.Partitions.Update(ctx, []mongodb.Update{{
@@ -132,13 +132,13 @@ func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, erro
 		}})
 	}))
 	if err != nil {
-		return nil, mongodb.Failure(doing, err)
+		return nil, mongodb.Failure(operation, err)
 	}
 	if !done {
 		return nil, claim.ErrOtherOwner
 	}
 	var marks []rollup.Watermark
-	err = r.find(ctx, doing, r.ports.Partitions, mongodb.Query{Filter: mongodb.WithID(o.ID), Limit: 1}, func(d bson.Raw) error {
+	err = r.find(ctx, operation, r.ports.Partitions, mongodb.Query{Filter: mongodb.WithID(o.ID), Limit: 1}, func(d bson.Raw) error {
 		marks = rollup.Watermarks(d)
 		return nil
 	})

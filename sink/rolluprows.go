@@ -102,7 +102,7 @@ const MostTogether = 64
 func (r *Rollups) Put(
 	ctx context.Context, level string, o timeseries.Options, documents []rollup.Document, together int,
 ) (lost []bson.ObjectID, err error) {
-	const doing = "storing rollup rows"
+	const operation = "storing rollup rows"
 	var inserts []bson.Raw
 	var updates []mongodb.Update
 	var inserted, updated []bson.ObjectID
@@ -127,7 +127,7 @@ func (r *Rollups) Put(
 	for some := range slices.Chunk(updates, together) {
 		n, err := mongodb.Executed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
 		if err != nil {
-			return nil, mongodb.Failure(doing, err)
+			return nil, mongodb.Failure(operation, err)
 		}
 		if n < int64(len(some)) {
 			lost = append(lost, updated[:len(some)]...)
@@ -137,7 +137,7 @@ func (r *Rollups) Put(
 	for some := range slices.Chunk(inserts, MostTogether) {
 		existing, err := mongodb.Inserted(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) }))
 		if err != nil {
-			return nil, mongodb.Failure(doing, err)
+			return nil, mongodb.Failure(operation, err)
 		}
 		for _, i := range existing {
 			lost = append(lost, inserted[i])
@@ -152,7 +152,7 @@ func (r *Rollups) Put(
 func (r *Rollups) SeriesIn(
 	ctx context.Context, o timeseries.Options, levels rollup.Levels, filter bson.Raw, from, to int64, each func(bson.Raw) error,
 ) error {
-	const doing = "reading the list of series"
+	const operation = "reading the list of series"
 	selected := func(of timeseries.Options) bson.D {
 		conditions := overlapping(of, from, to)
 		if filter == nil {
@@ -162,18 +162,18 @@ func (r *Rollups) SeriesIn(
 	}
 	only := mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
 	buckets := append(selected(o), timeseries.IsAbsent(timeseries.PathOwner))
-	if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
+	if err := r.find(ctx, operation, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
 		return err
 	}
 	// A filter on the meta does not find segments. They are compacted soon, and a pass then computes their rows.
 	if filter == nil {
 		segments := append(overlapping(o, from, to), timeseries.IsSegment())
-		if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(segments), Batch: segmentBatch}, each); err != nil {
+		if err := r.find(ctx, operation, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(segments), Batch: segmentBatch}, each); err != nil {
 			return err
 		}
 	}
 	for _, l := range levels {
-		if err := r.find(ctx, doing, r.ports.Levels[l.Name], mongodb.Query{Filter: mongodb.Document(selected(l.Options(o))), Projection: only}, each); err != nil {
+		if err := r.find(ctx, operation, r.ports.Levels[l.Name], mongodb.Query{Filter: mongodb.Document(selected(l.Options(o))), Projection: only}, each); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // defaultParallel is the default number of bulk calls of one Send in flight.
 const defaultParallel = 4
 
-// DefaultStoredBytes is the default bound of the memory of one partition's D.
+// DefaultStoredBytes is the default bound of the memory of one partition's stored positions.
 const DefaultStoredBytes = 64 << 20
 
 // StoreOptions set a Store up.
@@ -33,7 +33,7 @@ type StoreOptions struct {
 	WriteTimeout time.Duration
 	// Lease reports whether bucket writes and claims may be sent now. It is called often and by many goroutines. Nil means always.
 	Lease func() bool
-	// StoredBytes bounds the memory of one partition's D. A larger D is read in several windows. Zero means DefaultStoredBytes.
+	// StoredBytes bounds the memory of one partition's stored positions. A larger set is read in several windows. Zero means DefaultStoredBytes.
 	StoredBytes int64
 	// Parallel bounds the bulk calls of one Send in flight. Zero means 4. With 1 they are made one after the other, in the calling
 	// goroutine.

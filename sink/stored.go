@@ -20,8 +20,8 @@ import (
 // be read.
 const storedBatch = 1000
 
-// Stored reads D, causally after the claim (E2). D has the positions from start on, below end, that buckets of this partition
-// list or that are noted as deleted. The window from start to end holds at most 2^32 offsets. If D would take more than
+// Stored reads the stored positions, causally after the claim (E2): the positions from start on, below end, that buckets of this partition
+// list or that are noted as deleted. The window from start to end holds at most 2^32 offsets. If they would take more than
 // StoredBytes, the window of the answer ends earlier, and the caller must ask for later offsets again. A *record.StopError
 // names a bucket with unreadable contents.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
@@ -49,7 +49,7 @@ func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.P
 	return set, nil
 }
 
-// shrink halves the window of D until it takes at most the given bytes. A single record always fits.
+// shrink halves the window of the stored positions until it takes at most the given bytes. A single record always fits.
 func shrink(set *timeseries.PositionSet, bytes int64) {
 	for set.Bytes() > bytes {
 		start, _ := set.Window()
@@ -64,16 +64,16 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 // eachListed calls use with every element of offsets. The buckets that may list offsets from first to last come first, and then
 // the notes of deleted positions. The type notes in package collection says why in this order.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
-	const doing = "reading the stored positions"
+	const operation = "reading the stored positions"
 	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
 		Filter:     mongodb.Document(timeseries.Listing(p.source, first, last)),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch, AtOnce: true,
 	}, func(d bson.Raw) error { return p.readListed(d, use) })
 	if err != nil {
-		return mongodb.Failure(doing, err)
+		return mongodb.Failure(operation, err)
 	}
-	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, collection.NoteQuery(collection.NotedDeleted, p.source, first, last), func(d bson.Raw) error {
+	return mongodb.Failure(operation, p.find(ctx, p.store.Ports.Options, collection.NoteQuery(collection.NotedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
 				"the note %v in the options collection of %s is damaged: %v; it is not known which deleted records the note lists. Delete the note. "+

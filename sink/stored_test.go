@@ -84,11 +84,11 @@ func TestDamagedBucketIsNamed(t *testing.T) {
 			if _, err := e.Raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, c.damage); err != nil {
 				t.Fatal(err)
 			}
-			named := func(doing string, err error) {
+			named := func(operation string, err error) {
 				t.Helper()
 				var damaged *record.StopError
 				if !errors.As(err, &damaged) || damaged.Reason != "damaged_bucket" || !strings.Contains(damaged.Detail, w.ID.Hex()) {
-					t.Fatalf("%s: %v", doing, err)
+					t.Fatalf("%s: %v", operation, err)
 				}
 			}
 			_, err := p.Stored(t.Context(), 0, 100)

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// listedBucket returns the fields of a bucket of three measurements that D reads.
+// listedBucket returns the fields of a bucket of three measurements that Stored reads.
 func listedBucket(t testing.TB) bson.Raw {
 	t.Helper()
 	encoded := timeseries.AppendPositions(nil, []timeseries.Position{{Offset: 7}, {Offset: 8, Part: 2}, {Offset: 11}})
@@ -27,7 +27,7 @@ func listedBucket(t testing.TB) bson.Raw {
 	return d
 }
 
-// FuzzListed checks that no bytes make the reader of D panic. It reports unreadable bytes as damaged.
+// FuzzListed checks that no bytes make the reading of stored positions panic. It reports unreadable bytes as damaged.
 func FuzzListed(f *testing.F) {
 	whole := listedBucket(f)
 	f.Add([]byte(whole))

@@ -17,14 +17,14 @@ import (
 	"waterwheel/sink"
 )
 
-// letterTopic is a dlq.Producer that reports written letters to the status page. If there is no producer, no letter is ever made.
-type letterTopic struct {
+// deadLetterTopic is a dlq.Producer that reports written letters to the status page. If there is no producer, no letter is ever made.
+type deadLetterTopic struct {
 	*dlq.Producer
-	written func([]record.Letter)
+	written func([]record.DeadLetter)
 }
 
 // Produce writes letters, and reports those that were written.
-func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (written int, err error) {
+func (t deadLetterTopic) Produce(ctx context.Context, letters []record.DeadLetter) (written int, err error) {
 	written, err = t.Producer.Produce(ctx, letters)
 	t.written(letters[:written])
 	return written, err
@@ -32,12 +32,12 @@ func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (writ
 
 // ports implements the ports of workers.
 type ports struct {
-	client  *kafka.Client
-	store   func(topic string) *sink.Store
-	letters letterTopic
-	schemas pipeline.Schemas
-	group   string
-	owner   string
+	client      *kafka.Client
+	store       func(topic string) *sink.Store
+	deadLetters deadLetterTopic
+	schemas     pipeline.Schemas
+	group       string
+	owner       string
 
 	mu sync.Mutex
 	// open are the stores whose sessions must be ended when their partitions are opened again.
@@ -58,8 +58,8 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	return p.client.Log(name, src.TopicID), partition
 }
 
-// Letters returns the same port for all topics, because a letter names its own.
-func (p *ports) Letters(string) pipeline.Letters { return p.letters }
+// DeadLetters returns the same port for all topics, because a letter names its own.
+func (p *ports) DeadLetters(string) pipeline.DeadLetters { return p.deadLetters }
 
 // Committed asks the group's coordinator. An error that a retry cannot help is a *record.StopError.
 func (p *ports) Committed(ctx context.Context, partition record.Partition) (claim.Committed, error) {

@@ -82,7 +82,7 @@ func (c counted) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, byRange := q.Filter.Lookup("_id").DocumentOK()     // a query of notes
-	if *c.last == nil || c.name == "buckets" || byRange { // D is empty, and nothing is reopened
+	if *c.last == nil || c.name == "buckets" || byRange { // there are no stored positions, and nothing is reopened
 		return nil
 	}
 	return each(*c.last)
@@ -135,7 +135,7 @@ func (p steadyPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) 
 }
 
 func (p steadyPorts) Schemas() pipeline.Schemas                                { return nil }
-func (p steadyPorts) Letters(string) pipeline.Letters                          { return nil }
+func (p steadyPorts) DeadLetters(string) pipeline.DeadLetters                  { return nil }
 func (p steadyPorts) TopicID(context.Context, string) (id [16]byte, err error) { return id, nil }
 
 // steadyGeneration never ends.
@@ -177,7 +177,7 @@ func steadyState(t *testing.T, reopen bool) {
 	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
-	// Without a document, the consumer also checks whether there are buckets, and the topic is noted. Then it reads D with a
+	// Without a document, the consumer also checks whether there are buckets, and the topic is noted. Then it reads the stored positions with a
 	// query of buckets and one of notes, and finds the newest bucket.
 	finds := 2
 	if reopen {
@@ -226,7 +226,7 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 				Bucketing: bucketer.Options{
 					Collection: options, Limits: timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}, DeltaMax: 16, Reopen: reopen,
 				},
-				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
+				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, WriteGrace: 20 * time.Second,
 				Warm: true, NewToken: newToken, Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
 				Metrics: metrics, Outages: outages,
 			})

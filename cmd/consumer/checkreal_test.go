@@ -41,7 +41,7 @@ func TestCheckOnServers(t *testing.T) {
 		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
 	r := newRedriving(t)
-	r.write(t, r.letters(100)...)
+	r.write(t, r.deadLetters(100)...)
 	r.env["MONGODB_URI"], r.env["MONGODB_DATABASE"] = uri, r.topic
 	code, stdout, stderr := try(t, r.env, "check", "--sample", "50", "--output", "json")
 	var view struct{ Findings check.Findings }

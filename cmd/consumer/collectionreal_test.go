@@ -40,7 +40,7 @@ func TestTakeoverOnServers(t *testing.T) {
 		t.Fatalf("%v in %s", err, out)
 	}
 	for _, p := range views[0].Partitions {
-		if p.Claim == nil || p.Claim.Group != former+"-2" || p.Claim.Released || p.Buckets+p.Segments == 0 || p.Measurements+p.Staged == 0 {
+		if p.Claim == nil || p.Claim.Group != former+"-2" || p.Claim.Released || p.Buckets+p.Segments == 0 || p.Measurements+p.InSegments == 0 {
 			t.Errorf("%+v, claim %+v", p, p.Claim)
 		}
 	}

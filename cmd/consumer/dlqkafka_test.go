@@ -72,9 +72,9 @@ func newRedriving(t *testing.T) *redriving {
 	return r
 }
 
-// letter returns the letter for a record of the source topic.
-func (r *redriving) letter(i int) record.Letter {
-	l := record.Letter{
+// deadLetter returns the letter for a record of the source topic.
+func (r *redriving) deadLetter(i int) record.DeadLetter {
+	l := record.DeadLetter{
 		Place:   record.Place{Partition: record.Partition{Topic: r.topic, Number: int32(i % sourcePartitions)}, Offset: int64(i / sourcePartitions)},
 		TopicID: r.id, Part: record.WholeRecord, Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time",
 		Headers: []byte("\x02\x06own\x00"), // one header, "own", with an empty value
@@ -125,24 +125,24 @@ func (r *redriving) records(t *testing.T, n int) {
 func (r *redriving) fill(t *testing.T, n int) {
 	t.Helper()
 	r.records(t, n)
-	r.write(t, r.letters(n)...)
+	r.write(t, r.deadLetters(n)...)
 }
 
-// letters returns the letters for n records. A tenth of them is there twice.
-func (r *redriving) letters(n int) (letters []record.Letter) {
+// deadLetters returns the letters for n records. A tenth of them is there twice.
+func (r *redriving) deadLetters(n int) (letters []record.DeadLetter) {
 	for i := range n {
-		letters = append(letters, r.letter(i))
+		letters = append(letters, r.deadLetter(i))
 		if i%10 == 0 {
-			letters = append(letters, r.letter(i))
+			letters = append(letters, r.deadLetter(i))
 		}
 	}
 	return letters
 }
 
 // write writes letters.
-func (r *redriving) write(t *testing.T, letters ...record.Letter) {
+func (r *redriving) write(t *testing.T, letters ...record.DeadLetter) {
 	t.Helper()
-	producer := dlq.New(r.log.Client, connect.LetterOptions(r.config))
+	producer := dlq.New(r.log.Client, connect.DeadLetterOptions(r.config))
 	defer producer.Close()
 	for deadline := time.Now().Add(20 * time.Second); len(letters) > 0; time.Sleep(100 * time.Millisecond) { // there may be no leaders yet
 		n, err := producer.Produce(t.Context(), letters)

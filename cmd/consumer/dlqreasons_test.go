@@ -208,7 +208,7 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, asProtobuf.topic, named.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
-		s.showsLetter(r)
+		s.showsDeadLetter(r)
 	}
 }
 
@@ -255,17 +255,17 @@ func (s *stage) awaitStats(bad []badRecord) {
 		}
 	}
 	var stats struct {
-		Letters int64            `json:"letters"`
-		Reasons map[string]int64 `json:"reasons"`
+		DeadLetters int64            `json:"deadLetters"`
+		Reasons     map[string]int64 `json:"reasons"`
 	}
-	for deadline := time.Now().Add(40 * time.Second); stats.Letters < int64(len(bad)); {
+	for deadline := time.Now().Add(40 * time.Second); stats.DeadLetters < int64(len(bad)); {
 		s.dlq(&stats, "stats")
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%+v", stats)
 		}
 	}
-	if stats.Letters != int64(len(bad)) || len(stats.Reasons) != len(reasons) {
-		s.t.Errorf("%d letters of %d reasons, want %d of %d", stats.Letters, len(stats.Reasons), len(bad), len(reasons))
+	if stats.DeadLetters != int64(len(bad)) || len(stats.Reasons) != len(reasons) {
+		s.t.Errorf("%d letters of %d reasons, want %d of %d", stats.DeadLetters, len(stats.Reasons), len(bad), len(reasons))
 	}
 	for reason, n := range stats.Reasons {
 		if n != want[reason] {
@@ -274,18 +274,18 @@ func (s *stage) awaitStats(bad []badRecord) {
 	}
 }
 
-// showsLetter finds a letter by its reason, by its own place and by the place of its record.
-func (s *stage) showsLetter(r badRecord) {
+// showsDeadLetter finds a letter by its reason, by its own place and by the place of its record.
+func (s *stage) showsDeadLetter(r badRecord) {
 	s.t.Helper()
-	var row cli.LetterRow
+	var row cli.DeadLetterRow
 	s.dlq(&row, "list", "--reason", string(r.reason))
 	if row.Reason != string(r.reason) || len(row.Message) < 10 || row.Bytes != len(r.value) {
 		s.t.Errorf("%s: listed as %+v", r.reason, row)
 	}
-	for _, place := range []string{row.Letter, row.From} {
-		var shown cli.ShownLetter
+	for _, place := range []string{row.DeadLetter, row.From} {
+		var shown cli.ShownDeadLetter
 		s.dlq(&shown, "show", place)
-		if shown.Letter != row.Letter || shown.Reason != string(r.reason) || string(shown.Value) != r.value || shown.Path != r.path {
+		if shown.DeadLetter != row.DeadLetter || shown.Reason != string(r.reason) || string(shown.Value) != r.value || shown.Path != r.path {
 			s.t.Errorf("%s: %s shows reason %q, path %q, %d bytes", r.reason, place, shown.Reason, shown.Path, len(shown.Value))
 		}
 		if (shown.Now == "") != readableNow(r.reason) {

@@ -42,7 +42,7 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 	r := newRedriving(t)
 	r.records(t, large)
 	r.configure(t, "max.message.bytes", "2000")
-	l := r.letter(large)
+	l := r.deadLetter(large)
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	r.fill(t, n)
@@ -66,7 +66,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	r := newRedriving(t)
 	r.records(t, large)
 	r.configure(t, "max.message.bytes", "2000")
-	l := r.letter(large)
+	l := r.deadLetter(large)
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	place := r.topic + ".dlq/0/0"

@@ -15,23 +15,23 @@ import (
 // TestForgedLettersStayInTheirTopic writes letters that any client with write access to the dead-letter topic could write. None
 // of them may be redriven, whatever record it names, and they must not block genuine letters, even of the same records.
 func TestForgedLettersStayInTheirTopic(t *testing.T) {
-	const n, named = 40, 3 // this many stray letters are listed one by one
+	const n, named = 40, 3 // this many foreign letters are listed one by one
 	r := newRedriving(t)
 	r.records(t, 2*n)
-	forge := func(i int, change func(*record.Letter)) record.Letter {
-		l := r.letter(i)
+	forge := func(i int, change func(*record.DeadLetter)) record.DeadLetter {
+		l := r.deadLetter(i)
 		l.Value, l.Reason, l.Headers = fmt.Appendf(nil, "forged %d", i), "bad_meta", nil
 		change(&l)
 		return l
 	}
-	forged := []record.Letter{
-		forge(0, func(l *record.Letter) { l.Number = 99 }),
-		forge(1, func(l *record.Letter) { l.Offset = 1 << 40 }),
-		forge(2, func(l *record.Letter) { l.TopicID[3]++ }),
-		forge(4, func(l *record.Letter) { l.Key = []byte("other") }),
-		forge(6, func(l *record.Letter) { l.Key = nil }),
-		forge(7, func(l *record.Letter) { l.Key = []byte{} }),
-		forge(9, func(l *record.Letter) { l.Part, l.Key = 3, []byte("key") }),
+	forged := []record.DeadLetter{
+		forge(0, func(l *record.DeadLetter) { l.Number = 99 }),
+		forge(1, func(l *record.DeadLetter) { l.Offset = 1 << 40 }),
+		forge(2, func(l *record.DeadLetter) { l.TopicID[3]++ }),
+		forge(4, func(l *record.DeadLetter) { l.Key = []byte("other") }),
+		forge(6, func(l *record.DeadLetter) { l.Key = nil }),
+		forge(7, func(l *record.DeadLetter) { l.Key = []byte{} }),
+		forge(9, func(l *record.DeadLetter) { l.Part, l.Key = 3, []byte("key") }),
 	}
 	r.write(t, forged...)
 	r.fill(t, n)
@@ -39,16 +39,16 @@ func TestForgedLettersStayInTheirTopic(t *testing.T) {
 	staying := int64(2 * len(forged))
 
 	dry, _ := r.refusing(t, "--dry-run")
-	if dry.Driven != n || dry.Strays != staying {
+	if dry.Driven != n || dry.Foreign != staying {
 		t.Errorf("dry run: %+v", dry)
 	}
 	first, stderr := r.refusing(t, "--reason", "bad_meta")
-	if first.Driven != 0 || first.Strays != staying || strings.Count(stderr, "\n") != 1 ||
+	if first.Driven != 0 || first.Foreign != staying || strings.Count(stderr, "\n") != 1 ||
 		!strings.Contains(stderr, r.topic+".dlq/0/0 (") || !strings.Contains(stderr, fmt.Sprintf("and %d more.", staying-named)) {
 		t.Errorf("the forged ones alone: %+v\n%s", first, stderr)
 	}
 	t.Log(stderr)
-	if all := r.redrive(t); all.Driven != n || all.Gone != 0 || all.Strays != 0 || all.Doubles != n/10+staying {
+	if all := r.redrive(t); all.Driven != n || all.Gone != 0 || all.Foreign != 0 || all.Doubles != n/10+staying {
 		t.Errorf("all: %+v", all)
 	}
 	if again := r.redrive(t); again.Total != 0 {
@@ -81,12 +81,12 @@ func TestLettersOfDeletedRecordsGoBack(t *testing.T) {
 // doubt about it is reported.
 func TestStrayComesBackByItsPlace(t *testing.T) {
 	r := newRedriving(t)
-	l := r.letter(5)
+	l := r.deadLetter(5)
 	l.TopicID[0]++ // as if the topic was created again
 	r.records(t, 8)
 	r.write(t, l)
 	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Number%2)
-	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" (topic "+r.topic+" was deleted and created again after the dead letter was written)") {
+	if view, stderr := r.refusing(t); view.Foreign != 1 || !strings.Contains(stderr, place+" (topic "+r.topic+" was deleted and created again after the dead letter was written)") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
 	code, stdout, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place, "--output", "json")

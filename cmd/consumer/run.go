@@ -261,7 +261,7 @@ func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 			return pipeline.NewWorker(p.worker(n, of))
 		},
 		Ports: &ports{
-			client: n.Kafka, store: n.Store, letters: letterTopic{n.Letters, p.view.Written}, schemas: n.Schemas, group: c.Kafka.GroupID,
+			client: n.Kafka, store: n.Store, deadLetters: deadLetterTopic{n.DeadLetters, p.view.Written}, schemas: n.Schemas, group: c.Kafka.GroupID,
 			owner: owner, open: map[record.Partition]*sink.Partition{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
@@ -276,7 +276,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	if err != nil {
 		panic("waterwheel: options that connect has checked: " + err.Error())
 	}
-	store, grace := n.Store(of.Topic), connect.Grace(c)
+	store, writeGrace := n.Store(of.Topic), connect.WriteGrace(c)
 	buckets := connect.Bucketing(c, store.Options, store.SetsInTextOrder)
 	if store.Segments {
 		buckets.DenseFrom, buckets.SegmentRows = pipeline.DefaultDenseFrom, c.Flush.SegmentRows
@@ -288,9 +288,9 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
 		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", SchemaUnknownWait: max(c.Registry.UnknownWait, 1), Portion: connect.Portion(c),
-		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that might be stored some day is kept whole
-		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
-		Sharded: n.Database.Server().Sharded, Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
+		LongestDeadLetter: max(int(c.Event.MaxBytes), pipeline.DefaultDeadLetterBuffer), // a record that might be stored some day is kept whole
+		FlushInterval:     c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
+		Sharded: n.Database.Server().Sharded, Wait: c.Kafka.Lease + writeGrace, WriteGrace: writeGrace, Warm: true, NewToken: newToken,
 		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,
 		CompactMargin: min(pipeline.DefaultCompactMargin, c.Flush.CompactDelay/4), SegmentRetention: c.Flush.SegmentRetention,
 		CompactBytes: min(pipeline.DefaultCompactBytes, connect.Budget(c)/compactShare), SegmentMeasurements: int64(c.Flush.SegmentMeasurements),

@@ -70,7 +70,7 @@ func TestRunbookHasEveryLetter(t *testing.T) {
 	for _, r := range measurement.Reasons() {
 		reasons = append(reasons, string(r))
 	}
-	wantSame(t, "Letters", entries(t, "Letters"), reasons)
+	wantSame(t, "Dead letters", entries(t, "Dead letters"), reasons)
 }
 
 // eachFile parses the non-test files of a package.

@@ -31,7 +31,7 @@ func TestMendedViewsAreTold(t *testing.T) {
 		{false, nil, ""},
 		{true, nil, "showed measurements twice"},
 		{false, errors.New("no answer"), "level=DEBUG"},
-		{false, &mongodb.RefusedError{Doing: "changing the view", Code: 13}, "level=WARN"},
+		{false, &mongodb.RefusedError{Operation: "changing the view", Code: 13}, "level=WARN"},
 	} {
 		var log strings.Builder
 		watch := collectionWatch{

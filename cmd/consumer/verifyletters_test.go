@@ -17,8 +17,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// readLetters reads the records of the dead-letter topic.
-func (s *stage) readLetters() (all []kafkago.Message) {
+// readDeadLetters reads the records of the dead-letter topic.
+func (s *stage) readDeadLetters() (all []kafkago.Message) {
 	s.t.Helper()
 	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
 	s.change(err)
@@ -42,8 +42,8 @@ func (s *stage) readLetters() (all []kafkago.Message) {
 	return all
 }
 
-// replaceLetters deletes the dead-letter topic and creates it again with these letters.
-func (s *stage) replaceLetters(with []kafkago.Message) {
+// replaceDeadLetters deletes the dead-letter topic and creates it again with these letters.
+func (s *stage) replaceDeadLetters(with []kafkago.Message) {
 	s.t.Helper()
 	name := s.topic + ".dlq"
 	_, err := s.admin.DeleteTopics(s.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{name}})
@@ -83,15 +83,15 @@ func TestVerifyMissesALetter(t *testing.T) {
 	s.consume()
 	s.produce(400)
 	s.verified()
-	whole := s.readLetters()
-	if len(whole) != s.letters {
-		t.Fatalf("%d letters, want %d", len(whole), s.letters)
+	whole := s.readDeadLetters()
+	if len(whole) != s.deadLetters {
+		t.Fatalf("%d letters, want %d", len(whole), s.deadLetters)
 	}
 
 	gone := whole[len(whole)/2]
-	s.replaceLetters(append(append([]kafkago.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
+	s.replaceDeadLetters(append(append([]kafkago.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
 	code, out := s.verify()
-	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.letters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letter missing") {
+	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.deadLetters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letter missing") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	place := header(&gone, "__connect.errors.offset")
@@ -104,7 +104,7 @@ func TestVerifyMissesALetter(t *testing.T) {
 		}
 	}
 
-	s.replaceLetters(whole)
+	s.replaceDeadLetters(whole)
 	s.verified()
 }
 
@@ -115,7 +115,7 @@ func TestVerifyOfDeletedLetters(t *testing.T) {
 	s.produce(400)
 	s.verified()
 	stop()
-	half := int64(s.letters / 2)
+	half := int64(s.deadLetters / 2)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the client must first learn of the topic
 		_, err := s.admin.Transport.RoundTrip(t.Context(), s.admin.Addr, &deleteRecords{s.topic + ".dlq", 0, half})
 		if err == nil {
@@ -128,7 +128,7 @@ func TestVerifyOfDeletedLetters(t *testing.T) {
 	code, out := s.verify()
 	for _, says := range []string{
 		fmt.Sprintf("Letters before offset %d of %s.dlq/0 were deleted.", half, s.topic), " 0 letters missing, 0 damaged buckets, ",
-		fmt.Sprintf("%d dead-lettered", int64(s.letters)-half), fmt.Sprintf(", %d letters perhaps deleted", half),
+		fmt.Sprintf("%d dead-lettered", int64(s.deadLetters)-half), fmt.Sprintf(", %d letters perhaps deleted", half),
 	} {
 		if code != exitDone || !strings.Contains(out, says) {
 			t.Fatalf("exit code %d, %q is not said:\n%s", code, says, out)

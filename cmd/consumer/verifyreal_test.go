@@ -29,7 +29,7 @@ type stage struct {
 	buckets *mongo.Collection
 	sent    int
 
-	valid, letters int // the numbers of what was sent
+	valid, deadLetters int // the numbers of what was sent
 }
 
 // newStage needs E2E_KAFKA_BROKERS and E2E_MONGODB_URI.
@@ -105,10 +105,10 @@ func (s *stage) produce(n int) {
 		switch {
 		case at%50 == 49:
 			event = "no json"
-			s.letters++
+			s.deadLetters++
 		case at%20 == 19:
 			event = "[" + event + `,{"x":1},` + event + "]"
-			s.letters++
+			s.deadLetters++
 			s.valid += 2
 		default:
 			s.valid++
@@ -141,7 +141,7 @@ func (s *stage) verify(args ...string) (code int, out string) {
 func (s *stage) verified() {
 	s.t.Helper()
 	want := fmt.Sprintf("verified %d measurements of %s: %d stored once, %d dead-lettered, 0 expired, 0 missing, 0 doubled, 0 unknown, "+
-		"0 letters missing, 0 damaged buckets, 0 different", s.valid, s.topic, s.valid, s.letters)
+		"0 letters missing, 0 damaged buckets, 0 different", s.valid, s.topic, s.valid, s.deadLetters)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		code, out := s.verify("--content")

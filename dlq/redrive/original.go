@@ -165,7 +165,7 @@ func (d *driver) filter(ctx context.Context, b *batch) error {
 	kept := slices.DeleteFunc(fresh, func(one item) bool {
 		switch {
 		case one.wrong != "":
-			d.stray(Stray{one.Place, one.wrong})
+			d.foreign(Foreign{one.Place, one.wrong})
 		case !d.taken.Add(&one.Letter):
 			d.report.Doubles++
 		default:
@@ -183,14 +183,14 @@ func (d *driver) isForeign(f *dlq.Found) bool {
 	if d.o.TopicFor == nil || d.o.TopicFor(f.Letter.Topic) == f.Topic {
 		return false
 	}
-	d.stray(Stray{f.Place, fmt.Sprintf("dead letters of topic %q belong in the dead-letter topic %q", f.Letter.Topic, d.o.TopicFor(f.Letter.Topic))})
+	d.foreign(Foreign{f.Place, fmt.Sprintf("dead letters of topic %q belong in the dead-letter topic %q", f.Letter.Topic, d.o.TopicFor(f.Letter.Topic))})
 	return true
 }
 
-func (d *driver) stray(s Stray) {
-	d.report.Strays++
-	if d.o.Stray != nil {
-		d.o.Stray(s)
+func (d *driver) foreign(s Foreign) {
+	d.report.Foreign++
+	if d.o.Foreign != nil {
+		d.o.Foreign(s)
 	}
 }
 

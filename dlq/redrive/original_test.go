@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// straying returns a world with a genuine letter of events/3/4, between two forged letters.
-func straying(change func(*record.Letter)) *world {
+// foreign returns a world with a genuine letter of events/3/4, between two forged letters.
+func foreign(change func(*record.DeadLetter)) *world {
 	w := newWorld()
 	genuine := sample()
 	genuine.Offset, genuine.Value = 4, []byte("genuine")
@@ -29,26 +29,26 @@ func straying(change func(*record.Letter)) *world {
 // reason. It must not block other letters, not even the genuine one of the same position in another selection.
 func TestForgedLettersStay(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*record.Letter)
+		change func(*record.DeadLetter)
 		wrong  string
 	}{
-		"no such partition": {func(l *record.Letter) { l.Number = 7 }, "events has no partition 7"},
-		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "the end offset of events/3 is 5, but the dead letter names offset 5"},
-		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "is 5, but the dead letter names offset 1152921504606846976"},
-		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again after the dead letter was written"},
-		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "the dead letter's key differs from the key of the record events/3/4"},
-		"no key":            {func(l *record.Letter) { l.Key = nil }, "the dead letter's key differs"},
-		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "the dead letter's key differs"},
-		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "the dead letter's key differs from the key of the record events/3/2"},
-		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "the dead letter's key differs"},
-		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
+		"no such partition": {func(l *record.DeadLetter) { l.Number = 7 }, "events has no partition 7"},
+		"no such record":    {func(l *record.DeadLetter) { l.Offset = 5 }, "the end offset of events/3 is 5, but the dead letter names offset 5"},
+		"far behind":        {func(l *record.DeadLetter) { l.Offset = 1 << 60 }, "is 5, but the dead letter names offset 1152921504606846976"},
+		"another topic's":   {func(l *record.DeadLetter) { l.TopicID[0]++ }, "topic events was deleted and created again after the dead letter was written"},
+		"another key":       {func(l *record.DeadLetter) { l.Key = []byte("other") }, "the dead letter's key differs from the key of the record events/3/4"},
+		"no key":            {func(l *record.DeadLetter) { l.Key = nil }, "the dead letter's key differs"},
+		"an empty key":      {func(l *record.DeadLetter) { l.Key = []byte{} }, "the dead letter's key differs"},
+		"another record's":  {func(l *record.DeadLetter) { l.Offset = 2 }, "the dead letter's key differs from the key of the record events/3/2"},
+		"an element's":      {func(l *record.DeadLetter) { l.Part, l.Key = 2, nil }, "the dead letter's key differs"},
+		"a foreign topic's": {func(l *record.DeadLetter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters
-			w := straying(c.change)
+			w := foreign(c.change)
 			var told []string
 			options := func(o *Options) {
 				o.TopicFor = func(source string) string { return source + ".dlq" }
-				o.Stray = func(s Stray) { told = append(told, fmt.Sprintf("%s: %s", s.Place, s.Wrong)) }
+				o.Foreign = func(s Foreign) { told = append(told, fmt.Sprintf("%s: %s", s.Place, s.Wrong)) }
 			}
 			report, err := w.run(t, func(o *Options) {
 				options(o)
@@ -56,7 +56,7 @@ func TestForgedLettersStay(t *testing.T) {
 					o.Selection.Reasons = []string{first}
 				}
 			})
-			if err != nil || report.Strays != 2 || len(told) != 2 || !slices.ContainsFunc(told, func(s string) bool {
+			if err != nil || report.Foreign != 2 || len(told) != 2 || !slices.ContainsFunc(told, func(s string) bool {
 				return strings.HasPrefix(s, "events.dlq/0/2: ") && strings.Contains(s, c.wrong)
 			}) {
 				t.Errorf("%s: %+v, %v, told %q, want %q", name, report, err, told, c.wrong)
@@ -86,7 +86,7 @@ func TestLettersOfRecordsThatAreGoneGoBack(t *testing.T) {
 	w.expired = map[record.Partition]int64{{Topic: "events", Number: 0}: 20} // letters 0, 4 … 16
 	w.gaps = map[record.Partition][]int64{{Topic: "events", Number: 1}: {5, 6, 7}, {Topic: "events", Number: 2}: {38}}
 	report, err := w.run(t, nil)
-	if err != nil || report.Driven != 40 || report.Gone != 5+2 || report.Strays != 0 {
+	if err != nil || report.Driven != 40 || report.Gone != 5+2 || report.Foreign != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	w.isOnce(t, 40)
@@ -107,10 +107,10 @@ func TestStraysDoNotCountForTheLimit(t *testing.T) {
 		w.letter(l)
 	}
 	report, err := w.run(t, func(o *Options) { o.Limit = 7 })
-	if err != nil || report.Driven != 7 || report.Strays != 12 {
+	if err != nil || report.Driven != 7 || report.Foreign != 12 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if report, err = w.run(t, nil); err != nil || report.Driven != 13 || report.Strays != 28 {
+	if report, err = w.run(t, nil); err != nil || report.Driven != 13 || report.Foreign != 28 {
 		t.Errorf("the rest: %+v, %v", report, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestOriginalsAreReadInPasses(t *testing.T) {
 }
 
 func TestDoubtSaysWhatSpeaksAgainstALetter(t *testing.T) {
-	w := straying(func(l *record.Letter) { l.Key = nil })
+	w := foreign(func(l *record.DeadLetter) { l.Key = nil })
 	var got []string
 	span := dlq.Span{Partition: dead, End: 2}
 	err := dlq.Scan(t.Context(), w, []dlq.Span{span}, func(f *dlq.Found) error {

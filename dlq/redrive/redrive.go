@@ -45,16 +45,16 @@ type Options struct {
 	// CutOff is called if the last run was cut off, with the time it takes to look which of its letters have arrived. Nil means
 	// no calls.
 	CutOff func(wait time.Duration)
-	// Stray is called for each letter that does not belong to the record it names. A later run may call it for the same letter.
+	// Foreign is called for each letter that does not belong to the record it names. A later run may call it for the same letter.
 	// Nil means no calls.
-	Stray func(Stray)
+	Foreign func(Foreign)
 	// Refused is called for each letter that its topic refuses. If this run is cut off, a later run may call it for the same
 	// letter. Nil means no calls.
 	Refused func(Refusal)
 }
 
-// Stray is a letter that does not belong to the record it names. It stays.
-type Stray struct {
+// Foreign is a letter that does not belong to the record it names. It stays.
+type Foreign struct {
 	// Place is the letter's place.
 	record.Place
 	// Wrong says why the letter does not belong to the record.
@@ -101,8 +101,8 @@ type Report struct {
 	Exhausted int64 `json:"exhausted"`
 	Cut       int64 `json:"cut"`
 	Others    int64 `json:"others"`
-	// Strays do not belong to the records they name, or name records that never existed. They stay.
-	Strays int64 `json:"strays"`
+	// Foreign do not belong to the records they name, or name records that never existed. They stay.
+	Foreign int64 `json:"foreign"`
 	// Unselected are not selected.
 	Unselected int64 `json:"unselected"`
 }
@@ -247,7 +247,7 @@ func (g groups) mayReturn(ctx context.Context, o Options) error {
 
 // One sends back one letter that a re-drive has handled, typically one that its topic refused. This is safe beside re-drives,
 // because none of them takes the letter again. The user must know that the letter did not go back. Doubts about the letter are
-// reported to Options.Stray, and do not prevent the sending. The report's Total is 0 if there is no record at the place.
+// reported to Options.Foreign, and do not prevent the sending. The report's Total is 0 if there is no record at the place.
 func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (Report, error) {
 	report := Report{Reasons: map[string]int64{}}
 	spans, pasts, err := groups{log, o.Member.GroupID}.pasts(ctx, o.Topics)
@@ -266,8 +266,8 @@ func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (R
 		if err != nil {
 			return err
 		}
-		if wrong != "" && o.Stray != nil {
-			o.Stray(Stray{f.Place, wrong})
+		if wrong != "" && o.Foreign != nil {
+			o.Foreign(Foreign{f.Place, wrong})
 		}
 		return o.bringBack(ctx, target, f, &report)
 	})

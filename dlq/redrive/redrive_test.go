@@ -76,7 +76,7 @@ func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 	} {
 		headers = append(headers, record.Header{Key: pair[0], Value: []byte(pair[1])})
 	}
-	w.original(&record.Letter{Place: record.Place{Partition: record.Partition{Topic: "events", Number: 2}, Offset: 41}, Key: []byte("k")})
+	w.original(&record.DeadLetter{Place: record.Place{Partition: record.Partition{Topic: "events", Number: 2}, Offset: 41}, Key: []byte("k")})
 	for range 2 {
 		w.append(dead, record.Record{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: encoded(headers)})
 	}

@@ -78,7 +78,7 @@ func encoded(headers []record.Header) []byte {
 }
 
 // letter appends a letter to the dead-letter topic. The source topic has its record, or one that replaces it, without its value.
-func (w *world) letter(l record.Letter, own ...record.Header) {
+func (w *world) letter(l record.DeadLetter, own ...record.Header) {
 	w.original(&l)
 	w.forge(l, own...)
 }
@@ -88,7 +88,7 @@ func tried(attempt string, own ...record.Header) []record.Header {
 	return append(own, record.Header{Key: dlq.HeaderAttempt, Value: []byte(attempt)}, record.Header{Key: dlq.HeaderDriven, Value: []byte("events.dlq/0/0")})
 }
 
-func (w *world) original(l *record.Letter) {
+func (w *world) original(l *record.DeadLetter) {
 	records := w.logs[l.Partition]
 	for n := int64(len(records)); n <= l.Offset; n++ {
 		records = append(records, record.Record{Offset: n})
@@ -100,7 +100,7 @@ func (w *world) original(l *record.Letter) {
 }
 
 // forge appends a letter to the dead-letter topic. Its record need not exist.
-func (w *world) forge(l record.Letter, own ...record.Header) {
+func (w *world) forge(l record.DeadLetter, own ...record.Header) {
 	w.written(dead, dlq.Message(&l, own, "group"))
 }
 
@@ -239,8 +239,8 @@ func (w *world) arrived() map[string]int {
 var dead = record.Partition{Topic: "events.dlq", Number: 0}
 
 // sample returns a letter of the third partition.
-func sample() record.Letter {
-	return record.Letter{
+func sample() record.DeadLetter {
+	return record.DeadLetter{
 		Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 182}, TopicID: [16]byte{1, 2, 3}, Part: record.WholeRecord,
 		Key: []byte("k"), Value: []byte("not json"), Timestamp: 1_700_000_000_123, Reason: "not_json", Message: "not_json: expected a value",
 	}

@@ -83,8 +83,8 @@ type LiveResult struct {
 	Size      Size
 	Stable    int64 // measurements stored at the end
 	Freshness Freshness
-	// Trouble is the error that prevented a complete measurement.
-	Trouble string
+	// Failure is the error that prevented a complete measurement.
+	Failure string
 }
 
 // Behind reports whether the storing process or the producer did not keep up with the rate.
@@ -104,7 +104,7 @@ func LiveTable(results []LiveResult) string {
 		}
 		return thousands(x)
 	}
-	trouble := ""
+	failure := ""
 	for _, r := range results {
 		stored, bytes := thousands(r.Stored), unknown
 		if r.Behind() {
@@ -117,11 +117,11 @@ func LiveTable(results []LiveResult) string {
 			fmt.Sprint(r.Series), fmt.Sprint(r.Rate), string(r.Way), stored, known(r.Compacted), micros(r.CPU), micros(r.ServerCPU),
 			known(r.Writes), known(r.Stored / r.Writes), known(r.Density), bytes, r.Freshness.String(),
 		})
-		if r.Trouble != "" {
-			trouble += fmt.Sprintf("\n%d series of %g Hz, %s: %s.\n", r.Series, r.Rate, r.Way, r.Trouble)
+		if r.Failure != "" {
+			failure += fmt.Sprintf("\n%d series of %g Hz, %s: %s.\n", r.Series, r.Rate, r.Way, r.Failure)
 		}
 	}
-	return Table(rows) + trouble
+	return Table(rows) + failure
 }
 
 // patience bounds each step before and after, because a server that makes no progress must not block the other cases.
@@ -162,7 +162,7 @@ func (b *Bench) Live(ctx context.Context, c Case, way Way, lasting time.Duration
 		return l.run(ctx, lasting)
 	})
 	if err != nil {
-		l.result.Trouble, _, _ = strings.Cut(errors.Join(context.Cause(ctx), err).Error(), "\n")
+		l.result.Failure, _, _ = strings.Cut(errors.Join(context.Cause(ctx), err).Error(), "\n")
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

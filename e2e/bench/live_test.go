@@ -14,7 +14,7 @@ func TestLiveInEachWay(t *testing.T) {
 			b, _ := newBench(t)
 			b.Settings["COMPACT_VISIBILITY_DELAY"] = "2s" // the test is short
 			r, err := b.Live(within(t, 3*time.Minute), Case{Series: 20, Rate: 2}, way, 24*time.Second)
-			if err != nil || r.Trouble != "" {
+			if err != nil || r.Failure != "" {
 				t.Fatal(err, r)
 			}
 			if r.Way != way || r.Behind() || r.CPU <= 0 || r.Stored < r.Writes || r.Stable == 0 {

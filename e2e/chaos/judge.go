@@ -22,7 +22,7 @@ type Result struct {
 	Seconds, DrainSeconds float64
 	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being less
 	// than Grace, which is two write timeouts, or on a database that honours maxTimeMS.
-	SlowestAnswer, Grace time.Duration
+	SlowestAnswer, WriteGrace time.Duration
 	// Looks counts the looks of a reader during the disturbances. ChunksMoved counts the chunks that moved to another shard.
 	Looks, ChunksMoved int
 	// Commands counts the commands of operators that were completed during the disturbances.
@@ -70,7 +70,7 @@ func (r *Result) String() string {
 	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs: "+
 		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (grace %.0fs)",
 		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, beside, r.DrainSeconds,
-		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.Grace.Seconds())
+		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.WriteGrace.Seconds())
 }
 
 // judge compares the stored measurements with the records, and fills the result.

@@ -125,7 +125,7 @@ func TestLettersCannotBeWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		reason: "the dead-letter topic", recovery: soon, partial: true, stalled: "waterwheel_letters_total",
+		reason: "the dead-letter topic", recovery: soon, partial: true, stalled: "waterwheel_dead_letters_total",
 	})
 }
 
@@ -133,15 +133,15 @@ func TestLettersCannotBeWritten(t *testing.T) {
 func TestLetterTopicIsDeleted(t *testing.T) {
 	var had []check.Record
 	testOutage(t, outage{
-		begin: func(t *testing.T, r *run) { had = r.deleteLetters(t) },
+		begin: func(t *testing.T, r *run) { had = r.deleteDeadLetters(t) },
 		end: func(t *testing.T, r *run) {
 			ctx := within(t, time.Minute)
-			createLetterTopic(ctx, t, r.topic+".dlq")
-			if err := r.writeLetters(ctx, had); err != nil {
+			createDeadLetterTopic(ctx, t, r.topic+".dlq")
+			if err := r.writeDeadLetters(ctx, had); err != nil {
 				t.Fatal(err)
 			}
 		},
-		reason: "the dead-letter topic", recovery: soon, steady: true, stalled: "waterwheel_letters_total",
+		reason: "the dead-letter topic", recovery: soon, steady: true, stalled: "waterwheel_dead_letters_total",
 	})
 }
 
@@ -248,7 +248,7 @@ func startTrial(t *testing.T, mongoURI string) *run {
 		}
 	})
 	ctx := within(t, time.Minute)
-	createLetterTopic(ctx, t, r.topic+".dlq")
+	createDeadLetterTopic(ctx, t, r.topic+".dlq")
 	if err := r.startMembers(t.Context()); err != nil { // the load ends with its context
 		t.Fatal(err)
 	}
@@ -266,8 +266,8 @@ func startTrial(t *testing.T, mongoURI string) *run {
 	return r
 }
 
-// createLetterTopic creates a topic that accepts letters only while all brokers are available.
-func createLetterTopic(ctx context.Context, t *testing.T, name string) {
+// createDeadLetterTopic creates a topic that accepts letters only while all brokers are available.
+func createDeadLetterTopic(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	servers, err := harness.GivenServers(ctx, world.cluster.Address(), world.mongoURI)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// deleteLetters deletes the dead-letter topic, and returns its records. During this nothing is produced and no letter is in
+// deleteDeadLetters deletes the dead-letter topic, and returns its records. During this nothing is produced and no letter is in
 // flight.
-func (r *run) deleteLetters(t *testing.T) []check.Record {
+func (r *run) deleteDeadLetters(t *testing.T) []check.Record {
 	t.Helper()
 	ctx := within(t, time.Minute)
 	r.load.pause.Lock()
@@ -54,8 +54,8 @@ func (r *run) deleteLetters(t *testing.T) []check.Record {
 	return letters
 }
 
-// writeLetters writes letters unchanged.
-func (r *run) writeLetters(ctx context.Context, letters []check.Record) error {
+// writeDeadLetters writes letters unchanged.
+func (r *run) writeDeadLetters(ctx context.Context, letters []check.Record) error {
 	w := &kafka.Writer{
 		Addr: kafka.TCP(strings.Split(r.cluster.Address(), ",")...), Topic: r.topic + ".dlq", RequiredAcks: kafka.RequireAll,
 		BatchTimeout: 5 * time.Millisecond, MaxAttempts: 50, Transport: &kafka.Transport{MetadataTTL: time.Second, IdleTimeout: 5 * time.Second},

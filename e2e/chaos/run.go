@@ -80,7 +80,7 @@ func setUp(ctx context.Context, o Options) (*run, error) {
 func newRun(o Options, topic string) *run {
 	return &run{
 		options: o, topic: topic, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)),
-		result: Result{Actions: map[string]int{}, Grace: 2 * o.WriteTimeout},
+		result: Result{Actions: map[string]int{}, WriteGrace: 2 * o.WriteTimeout},
 	}
 }
 

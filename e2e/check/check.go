@@ -3,7 +3,7 @@
 // own Kafka client, and its own code for buckets, positions, minima and maxima.
 //
 //	check.go       the comparison: records, readings, buckets, commits
-//	kafka.go       topics and offsets; letters.go: dead letters
+//	kafka.go       topics and offsets; deadletters.go: dead letters
 //	bucket.go      stored documents, decoded
 //	rules.go       what a document must hold: values, extremes, types
 //	compaction.go  which documents count while segments are compacted
@@ -47,13 +47,13 @@ type Place struct {
 
 // judgement is a check in progress.
 type judgement struct {
-	source   Source
-	topic    Topic
-	records  map[Place]Record // by offset, part 0
-	readings map[Place]*events.Reading
-	letters  map[Place]letter // the expected letters
-	buckets  map[Place]int    // number of buckets and segments that store a measurement
-	report   *Report
+	source      Source
+	topic       Topic
+	records     map[Place]Record // by offset, part 0
+	readings    map[Place]*events.Reading
+	deadLetters map[Place]deadLetter // the expected letters
+	buckets     map[Place]int        // number of buckets and segments that store a measurement
+	report      *Report
 }
 
 // Run compares all stored documents with all produced records. The report holds the findings. An error means that the check could
@@ -63,7 +63,7 @@ func Run(ctx context.Context, s Source) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{j.readTopic, j.readBuckets, j.readLetters, j.readCommits} {
+	for _, step := range []func(context.Context) error{j.readTopic, j.readBuckets, j.readDeadLetters, j.readCommits} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -76,8 +76,8 @@ func Run(ctx context.Context, s Source) (*Report, error) {
 func (s Source) judgement(ctx context.Context) (*judgement, error) {
 	topic, err := s.topicNow(ctx)
 	return &judgement{
-		source: s, topic: topic, report: &Report{Letters: map[string]int{}},
-		records: map[Place]Record{}, readings: map[Place]*events.Reading{}, letters: map[Place]letter{}, buckets: map[Place]int{},
+		source: s, topic: topic, report: &Report{DeadLetters: map[string]int{}},
+		records: map[Place]Record{}, readings: map[Place]*events.Reading{}, deadLetters: map[Place]deadLetter{}, buckets: map[Place]int{},
 	}, err
 }
 
@@ -98,7 +98,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 		case fate.Tombstone():
 			j.report.Tombstones++
 		case fate.Reason != "":
-			j.letters[Place{r.Partition, Position{r.Offset, wholeRecord}}] = letter{fate.Reason, r.Value}
+			j.deadLetters[Place{r.Partition, Position{r.Offset, wholeRecord}}] = deadLetter{fate.Reason, r.Value}
 		default:
 			j.expectParts(at, fate)
 		}
@@ -113,7 +113,7 @@ func (j *judgement) expectParts(at Place, fate events.Fate) {
 		if part.Reading != nil {
 			j.readings[at] = part.Reading
 		} else {
-			j.letters[at] = letter{part.Reason, part.Value}
+			j.deadLetters[at] = deadLetter{part.Reason, part.Value}
 		}
 	}
 }

@@ -33,9 +33,9 @@ type Report struct {
 	Buckets, Closed, Writes int
 	// Segments counts the segments that store measurements. Ended counts the ended segments, whose measurements are in buckets.
 	Segments, Ended int
-	// Letters counts the distinct letters by reason. Repeated counts further copies of a letter, which are allowed after a crash.
-	Letters  map[string]int
-	Repeated int
+	// DeadLetters counts the distinct letters by reason. Repeated counts further copies of a letter, which are allowed after a crash.
+	DeadLetters map[string]int
+	Repeated    int
 	// Uncommitted is the number of offsets between the commits and the ends of the log.
 	Uncommitted int64
 	// Faults lists the first maxFaults faults. FaultCount is the number of all faults.
@@ -51,10 +51,10 @@ func (r *Report) fault(format string, args ...any) {
 	}
 }
 
-// LetterCount returns the number of distinct letters.
-func (r *Report) LetterCount() int {
+// DeadLetterCount returns the number of distinct letters.
+func (r *Report) DeadLetterCount() int {
 	n := 0
-	for _, count := range r.Letters {
+	for _, count := range r.DeadLetters {
 		n += count
 	}
 	return n
@@ -74,9 +74,9 @@ func (r *Report) Err() error {
 
 // String returns the report in one line.
 func (r *Report) String() string {
-	letters := make([]string, 0, len(r.Letters))
-	for _, reason := range slices.Sorted(maps.Keys(r.Letters)) {
-		letters = append(letters, fmt.Sprintf("%s %d", reason, r.Letters[reason]))
+	letters := make([]string, 0, len(r.DeadLetters))
+	for _, reason := range slices.Sorted(maps.Keys(r.DeadLetters)) {
+		letters = append(letters, fmt.Sprintf("%s %d", reason, r.DeadLetters[reason]))
 	}
 	return fmt.Sprintf("%d records (%d tombstones): %d valid measurements, stored once %d, missing %d, doubled %d, unknown %d; "+
 		"%d buckets (%d closed), %d segments (and %d that ended); letters: %s (%d repeated); %d offsets not committed; %d faults",

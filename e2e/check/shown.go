@@ -49,7 +49,7 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 	if err := j.readTopic(ctx); err != nil {
 		return nil, err
 	}
-	report := &Report{Letters: map[string]int{}}
+	report := &Report{DeadLetters: map[string]int{}}
 	for i := range looks {
 		looks[i].judge(j.readings, committed, report)
 	}

@@ -74,11 +74,11 @@ func TestNonsenseAtTheStartIsNamed(t *testing.T) {
 	}
 }
 
-func await(t *testing.T, trouble string, done func() bool) {
+func await(t *testing.T, failure string, done func() bool) {
 	t.Helper()
 	for ctx := within(t, 30*time.Second); !done(); time.Sleep(10 * time.Millisecond) {
 		if ctx.Err() != nil {
-			t.Fatal(trouble)
+			t.Fatal(failure)
 		}
 	}
 }

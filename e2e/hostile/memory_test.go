@@ -67,7 +67,7 @@ func TestMemoryOfHostileTopicsTogether(t *testing.T) {
 	}
 	r.behindLink().DelayAnswers(100 * time.Millisecond)
 	r.moves(r.startWithin(most, patient...), most, 3*time.Minute)
-	if n := len(r.letters()); n < bad+4 {
+	if n := len(r.deadLetters()); n < bad+4 {
 		t.Errorf("%d letters, want at least %d", n, bad+4)
 	}
 }

@@ -29,7 +29,7 @@ func TestLengthsBelowNull(t *testing.T) {
 	r.awaitCommitted(c, 30*time.Second)
 	r.stored(c, 1)
 	r.terminate(c)
-	if letters := r.letters(); len(letters) != 4 {
+	if letters := r.deadLetters(); len(letters) != 4 {
 		t.Errorf("%d letters, want 4", len(letters))
 	}
 	topic := r.topic
@@ -89,7 +89,7 @@ func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	r.stored(c, 1)
 	r.awaitMetric(c, 1, "waterwheel_unreadable_batches_skipped_total")
 	r.terminate(c)
-	letters := r.letters()
+	letters := r.deadLetters()
 	if len(letters) != 1 || letters[0].Headers["waterwheel.reason"] != "unreadable" || letters[0].Headers["__connect.errors.offset"] != "2" {
 		t.Fatalf("%d letters: %+v", len(letters), letters)
 	}
@@ -136,7 +136,7 @@ func TestDeadLetterTopicOfShortLetters(t *testing.T) {
 	r.awaitCommitted(c, 30*time.Second)
 	r.stored(c, 1)
 	r.terminate(c)
-	letters := r.letters()
+	letters := r.deadLetters()
 	if len(letters) != 4 {
 		t.Fatalf("%d letters, want 4", len(letters))
 	}
@@ -178,7 +178,7 @@ func TestDeadLetterTopicThatTakesNoLetter(t *testing.T) {
 			c = r.start()
 			r.awaitCommitted(c, 30*time.Second)
 			r.terminate(c)
-			if letters := r.letters(); len(letters) != 1 {
+			if letters := r.deadLetters(); len(letters) != 1 {
 				t.Errorf("%d letters", len(letters))
 			}
 		})

@@ -64,7 +64,7 @@ func TestLettersWaitForTheirRight(t *testing.T) {
 	c := f.start()
 	f.produce(1, 1)
 	f.await(c, 1, 1)
-	write := right{"least", kmsg.ACLResourceTypeTopic, guardedLetters, kmsg.ACLOperationWrite}
+	write := right{"least", kmsg.ACLResourceTypeTopic, guardedDeadLetters, kmsg.ACLOperationWrite}
 	f.take(write)
 	f.produce(1, 1)
 	f.awaitLog(c, "grant this user WRITE")

@@ -114,14 +114,14 @@ func (f flow) await(c *harness.Consumer, stored, letters int) {
 	ctx := within(f.t, 60*time.Second)
 	for {
 		m, err := c.Metrics(ctx)
-		if err == nil && int(m.Sum("waterwheel_measurements_stored_total")) == stored && int(m.Sum("waterwheel_letters_total")) == letters {
+		if err == nil && int(m.Sum("waterwheel_measurements_stored_total")) == stored && int(m.Sum("waterwheel_dead_letters_total")) == letters {
 			return
 		}
 		select {
 		case <-c.Ended():
 			f.t.Fatalf("the consumer ended:\n%s", c.Log())
 		case <-ctx.Done():
-			f.t.Fatalf("%v stored, %v letters, %v:\n%s", m.Sum("waterwheel_measurements_stored_total"), m.Sum("waterwheel_letters_total"), err, c.Log())
+			f.t.Fatalf("%v stored, %v letters, %v:\n%s", m.Sum("waterwheel_measurements_stored_total"), m.Sum("waterwheel_dead_letters_total"), err, c.Log())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // guarded is the topic for the tests of rights. The other names are its dead-letter topic and a dead-letter topic that does not
 // exist.
 const (
-	guarded        = "guarded"
-	guardedLetters = "guarded.dlq"
-	missingLetters = "guarded.missing"
+	guarded            = "guarded"
+	guardedDeadLetters = "guarded.dlq"
+	missingDeadLetters = "guarded.missing"
 )
 
 // right is a right of a user on a resource.
@@ -38,26 +38,26 @@ func rights() []right {
 		{"CN=writer", topic, "*", kmsg.ACLOperationAll},
 		{"CN=writer", group, "*", kmsg.ACLOperationAll},
 		{"unreading", topic, guarded, describe},
-		{"letterless", topic, guardedLetters, describe},
-		{"makeless", topic, missingLetters, describe},
+		{"letterless", topic, guardedDeadLetters, describe},
+		{"makeless", topic, missingDeadLetters, describe},
 	}
 	for _, user := range []string{"least", "groupless", "letterless", "makeless", "unwriting"} {
 		list = append(list, right{user, topic, guarded, read})
 	}
 	for _, user := range []string{"least", "blind", "unreading", "groupless", "unwriting"} {
-		list = append(list, right{user, topic, guardedLetters, write})
+		list = append(list, right{user, topic, guardedDeadLetters, write})
 	}
 	for _, user := range []string{"least", "blind", "unreading", "letterless", "makeless", "unwriting"} {
 		list = append(list, right{user, group, "*", read})
 	}
-	return append(list, right{"unwriting", topic, guardedLetters, read})
+	return append(list, right{"unwriting", topic, guardedDeadLetters, read})
 }
 
 // grantAll makes the guarded topics and grants all rights.
 func grantAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for _, topic := range []string{guarded, guardedLetters} {
+	for _, topic := range []string{guarded, guardedDeadLetters} {
 		if err := world.servers.CreateTopic(ctx, topic, 1); err != nil {
 			return err
 		}

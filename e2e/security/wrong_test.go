@@ -80,9 +80,9 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		{"no right for the topic", user("blind"), []string{guarded, "READ and DESCRIBE"}},
 		{"the topic cannot be read", user("unreading"), []string{guarded, "READ"}},
 		{"no right for the group", user("groupless"), []string{guarded + "-group", "READ on", "KAFKA_GROUP_ID"}},
-		{"letters cannot be written", user("letterless"), []string{guardedLetters, "WRITE"}},
-		{"letters' topic cannot be seen", user("unwriting").With("DLQ_TOPIC", missingLetters), []string{missingLetters, "WRITE"}},
-		{"letters' topic cannot be made", user("makeless").With("DLQ_TOPIC", missingLetters), []string{missingLetters, "CREATE", "DLQ_CREATE"}},
+		{"letters cannot be written", user("letterless"), []string{guardedDeadLetters, "WRITE"}},
+		{"letters' topic cannot be seen", user("unwriting").With("DLQ_TOPIC", missingDeadLetters), []string{missingDeadLetters, "WRITE"}},
+		{"letters' topic cannot be made", user("makeless").With("DLQ_TOPIC", missingDeadLetters), []string{missingDeadLetters, "CREATE", "DLQ_CREATE"}},
 	} {
 		t.Run(c.name, c.test)
 	}

@@ -29,8 +29,8 @@ type Options struct {
 	// Begins is where a group without offsets begins. OutOfRange is what happens to offsets beyond the log's end.
 	Begins     string
 	OutOfRange claim.OutOfRange
-	// Letters are the settings of dead letters. Nil means that there are none.
-	Letters *dlq.Options
+	// DeadLetters are the settings of dead letters. Nil means that there are none.
+	DeadLetters *dlq.Options
 
 	// Settings are how time series are set up.
 	Settings collection.Settings
@@ -69,7 +69,7 @@ func (o Options) Look(ctx context.Context, found *Findings) (samples []Sample, e
 	if l.Kafka != nil {
 		l.clusterID = l.Kafka.ClusterID()
 		l.topics(ctx)
-		l.letters(ctx)
+		l.deadLetters(ctx)
 	}
 	if l.Database != nil {
 		l.mongoDB(ctx)

@@ -39,7 +39,7 @@ type Proposal struct {
 	Loses []string `json:"loses,omitempty"`
 	// Measurements and Letters are the outcome of the events that were tried. Series is the number of series of the measurements.
 	Measurements int `json:"measurements"`
-	Letters      int `json:"letters"`
+	DeadLetters  int `json:"deadLetters"`
 	Series       int `json:"series"`
 	// Examples are measurements as they would be stored.
 	Examples []Document `json:"examples"`
@@ -191,7 +191,7 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 		a.Question = fmt.Sprintf("%s looks like the time, for example %s, but no format that was tried for EVENT_TIME_FORMAT can read it", r.time.unread, r.time.example)
 		a.Choices[0].Means = "the record's timestamp is stored instead; choose it if the producer cannot send another form"
 	case a.Choices[0].Confidence == Low:
-		a.Question = fmt.Sprintf("the events have several forms, and the best settings fit only %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].Letters))
+		a.Question = fmt.Sprintf("the events have several forms, and the best settings fit only %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].DeadLetters))
 		a.Choices[0].Means = "the other events become dead letters"
 	default:
 		return Advice{Proposal: &a.Choices[0]}
@@ -221,7 +221,7 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	}
 	one := Proposal{
 		Shape: r.name + described(&o), Settings: p.settings(o), Confidence: cmp.Or(i.confidence, Low), Means: i.means,
-		Measurements: t.good, Letters: t.bad, Series: t.metas.values(), Examples: t.examples,
+		Measurements: t.good, DeadLetters: t.bad, Series: t.metas.values(), Examples: t.examples,
 		Because: slices.DeleteFunc([]string{r.timeBecause(), r.tallBecause(i), i.because}, func(text string) bool { return text == "" }),
 	}
 	switch bad := share(t.bad, t.good+t.bad); {

@@ -79,7 +79,7 @@ func TestKnownShapesAreProposed(t *testing.T) {
 			t.Errorf("%q: nothing is proposed: %+v", test.event, a)
 			continue
 		}
-		if p := a.Proposal; p.Shape != test.shape || p.Line() != test.line || p.Letters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
+		if p := a.Proposal; p.Shape != test.shape || p.Line() != test.line || p.DeadLetters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
 			t.Errorf("%q:\ngot  %s: %s\n     %s\nwant %s: %s\n     …%s…", test.event, p.Shape, p.Line(), p.Examples[0], test.shape, test.line, test.becomes)
 		}
 	}
@@ -185,7 +185,7 @@ func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
 		t.Errorf("one of eleven is of another form: %+v", a)
 	}
 	view, found := sampledAndKept(t, append(events, repeat(90, `{"ts":%d,"host":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })...)...)
-	if p := view.Proposal; p == nil || p.Measurements != 90 || p.Letters != 10 {
+	if p := view.Proposal; p == nil || p.Measurements != 90 || p.DeadLetters != 10 {
 		t.Fatalf("%+v", view.Advice)
 	}
 	last := found[len(found)-1]

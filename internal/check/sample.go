@@ -53,8 +53,8 @@ type Sample struct {
 	// Bad would become dead letters, by reason.
 	Bad []Bad `json:"bad,omitempty"`
 	// Examples are measurements as they would be stored. Largest are the buckets with the most measurements.
-	Examples []Document `json:"examples"`
-	Largest  []Bucket   `json:"largest"`
+	Examples []Document      `json:"examples"`
+	Largest  []PreviewBucket `json:"largest"`
 	// Fields are the fields of meta, the most varied first.
 	Fields []Field `json:"fields,omitempty"`
 	// Tried is how many records the advised settings were tried with. It is an even part of the sample if the sample is large.
@@ -71,8 +71,8 @@ type Bad struct {
 	From    string `json:"from"`
 }
 
-// Bucket is a bucket that would be written.
-type Bucket struct {
+// PreviewBucket is a bucket that would be written.
+type PreviewBucket struct {
 	id           bson.ObjectID
 	From         string    `json:"from"` // topic/partition
 	Meta         Document  `json:"meta"`
@@ -157,7 +157,7 @@ func newSampler(topic string, decoding measurement.Options, bucketing bucketer.O
 	found := newEvidence(topic, topic != FeedName)
 	found.encodings.readBy(decoding)
 	return &sampler{
-		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
+		view: Sample{Topic: topic, Examples: []Document{}, Largest: []PreviewBucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
 		catalogs: map[int32]*bucketer.Catalog{}, bad: map[string]*Bad{}, variety: newVariety(),
 		evidence: found, kept: &kept{}, heaviest: heaviest, asked: registry,
 	}, err
@@ -329,15 +329,15 @@ func (s *sampler) write(partition int32) *bucketer.Flush {
 			}
 		}
 	}
-	slices.SortFunc(s.view.Largest, func(a, b Bucket) int {
+	slices.SortFunc(s.view.Largest, func(a, b PreviewBucket) int {
 		return cmp.Or(cmp.Compare(b.Measurements, a.Measurements), strings.Compare(a.From+string(a.Meta), b.From+string(b.Meta)))
 	})
 	s.view.Largest = s.view.Largest[:min(len(s.view.Largest), shownBuckets)]
 	return flush
 }
 
-func (s *sampler) bucket(partition int32, w *bucketer.Write) Bucket {
-	view := Bucket{
+func (s *sampler) bucket(partition int32, w *bucketer.Write) PreviewBucket {
+	view := PreviewBucket{
 		id:   w.ID,
 		From: fmt.Sprintf("%s/%d", s.view.Topic, partition), Meta: Document("null"), Measurements: w.Count, Bytes: len(w.Document),
 	}

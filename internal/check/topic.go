@@ -161,13 +161,13 @@ func (l *look) durability(subject string, t kafka.Configuration) {
 	}
 }
 
-// letters checks the dead-letter topics.
-func (l *look) letters(ctx context.Context) {
-	if l.Letters == nil {
+// deadLetters checks the dead-letter topics.
+func (l *look) deadLetters(ctx context.Context) {
+	if l.DeadLetters == nil {
 		l.Warn("dead letters", "set DLQ_TOPIC", "DLQ_TOPIC is empty: a bad record stops its partition")
 		return
 	}
-	topics, err := l.Kafka.Topics(ctx, l.Letters.Topics()...)
+	topics, err := l.Kafka.Topics(ctx, l.DeadLetters.Topics()...)
 	if err != nil {
 		l.Failed("dead letters", fmt.Errorf("reading metadata of the dead-letter topics: %w", err))
 		return
@@ -176,7 +176,7 @@ func (l *look) letters(ctx context.Context) {
 		subject := "dead letters " + topic.Name
 		switch {
 		case kafka.Classify(topic.Err) == kafka.LookAtMetadata:
-			l.lettersToCome(ctx, subject, topic.Name)
+			l.deadLettersToCome(ctx, subject, topic.Name)
 		case kafka.Classify(topic.Err) == kafka.StopPartition:
 			l.Wrong(subject, "grant this user WRITE on the topic, and CREATE if DLQ_CREATE=true should create the topic", "this user may not see the topic")
 		case !topic.Rights.Allow(kafka.Write):
@@ -184,18 +184,20 @@ func (l *look) letters(ctx context.Context) {
 		case !topic.Rights.Allow(kafka.Read):
 			l.OK(subject, "%s; this user can write dead letters but not read them: grant READ on the topic for the commands dlq and verify", words.Count(len(topic.Partitions), "partition"))
 		default:
-			l.letterTopic(ctx, subject, topic.Name)
+			l.deadLetterTopic(ctx, subject, topic.Name)
 		}
 	}
 }
 
-// lettersToCome checks whether a missing dead-letter topic will be created.
-func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
-	if !l.Letters.Create {
+// deadLettersToCome checks whether a missing dead-letter topic will be created.
+func (l *look) deadLettersToCome(ctx context.Context, subject, topic string) {
+	if !l.DeadLetters.Create {
 		l.Wrong(subject, "create the topic, or set DLQ_CREATE=true", "the topic does not exist")
 		return
 	}
-	err := kafka.Patiently(ctx, func() error { return l.Kafka.TryCreate(ctx, topic, l.Letters.Partitions, l.Letters.Replication) })
+	err := kafka.Patiently(ctx, func() error {
+		return l.Kafka.TryCreate(ctx, topic, l.DeadLetters.Partitions, l.DeadLetters.Replication)
+	})
 	switch {
 	case err == nil:
 		l.OK(subject, "the topic does not exist yet: init and run create it")
@@ -207,8 +209,8 @@ func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 	}
 }
 
-// letterTopic checks a dead-letter topic that can be written and read.
-func (l *look) letterTopic(ctx context.Context, subject, topic string) {
+// deadLetterTopic checks a dead-letter topic that can be written and read.
+func (l *look) deadLetterTopic(ctx context.Context, subject, topic string) {
 	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
 	if err != nil {
 		l.Failed(subject, err)

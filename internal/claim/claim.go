@@ -141,19 +141,19 @@ func timeIn(d bson.Raw, field string) time.Duration {
 // mostWaitMs bounds how long a partition document can make the next owner wait: a day.
 const mostWaitMs = 24 * 60 * 60 * 1000
 
-// Grace returns how long after its sending a write may still be executed. That is one write timeout in transit, and one as
+// WriteGrace returns how long after its sending a write may still be executed. That is one write timeout in transit, and one as
 // maxTimeMS.
-func Grace(writeTimeout time.Duration) time.Duration { return 2 * writeTimeout }
+func WriteGrace(writeTimeout time.Duration) time.Duration { return 2 * writeTimeout }
 
 // Pending returns how long writes may still be executed that owners have sent before. It is at least the grace of our own writes. An
 // owner with a longer write timeout has recorded a longer wait in its claim.
-func Pending(grace time.Duration, claims []Document) time.Duration {
+func Pending(writeGrace time.Duration, claims []Document) time.Duration {
 	for i := range claims {
 		if c := &claims[i]; !c.Released {
-			grace = max(grace, c.Wait)
+			writeGrace = max(writeGrace, c.Wait)
 		}
 	}
-	return grace
+	return writeGrace
 }
 
 // Segment is a segment as its owner knows it.

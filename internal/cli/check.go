@@ -102,8 +102,8 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 		line := p.progress("records of " + topic)
 		return func(done int) { line.At(int64(done), int64(sample)) }, line.End
 	}
-	if reader != nil && o.Letters != nil {
-		reader.Route(slices.Concat(c.Kafka.Topics, o.Letters.Topics()))
+	if reader != nil && o.DeadLetters != nil {
+		reader.Route(slices.Concat(c.Kafka.Topics, o.DeadLetters.Topics()))
 	}
 	if o.Database, err = mongodb.Open(ctx, connect.DatabaseOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)
@@ -295,7 +295,7 @@ func printSettings(w io.Writer, s *check.Sample, p *check.Proposal) {
 		fmt.Fprintf(w, "  Tried    with %s, spread evenly over the sample\n", words.Count(s.Tried, "record"))
 	}
 	if p.Series > 0 {
-		fmt.Fprintf(w, "  Makes    %s of %s, and %s\n", words.Count(p.Measurements, "measurement"), words.Count(p.Series, "series"), words.Count(p.Letters, "dead letter"))
+		fmt.Fprintf(w, "  Makes    %s of %s, and %s\n", words.Count(p.Measurements, "measurement"), words.Count(p.Series, "series"), words.Count(p.DeadLetters, "dead letter"))
 	}
 	list := func(title string, lines []string) {
 		for i, line := range lines {
@@ -368,7 +368,7 @@ func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas
 		Settings: connect.SeriesSettings(c),
 	}
 	if c.HasDeadLetters() {
-		o.Letters = new(connect.LetterOptions(c))
+		o.DeadLetters = new(connect.DeadLetterOptions(c))
 	}
 	for _, topic := range c.Kafka.Topics {
 		own := c.ForTopic(topic)

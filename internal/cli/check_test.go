@@ -29,7 +29,7 @@ func TestSampleIsPrinted(t *testing.T) {
 	sample := check.Sample{
 		Topic: "events", Records: 63, Tombstones: 1, Measurements: 61, Series: 4, Buckets: 5, Examples: []check.Document{check.Document("{}\x1b")},
 		Bad:     []check.Bad{{Reason: "not_json", Count: 1, Example: "not_json: it ends too early", From: "events/0/7"}},
-		Largest: []check.Bucket{{From: "events/0", Meta: check.Document(`"a"`), Measurements: 40, Bytes: 900}}, Fields: []check.Field{{Path: "host", Values: 3}},
+		Largest: []check.PreviewBucket{{From: "events/0", Meta: check.Document(`"a"`), Measurements: 40, Bytes: 900}}, Fields: []check.Field{{Path: "host", Values: 3}},
 	}
 	var out bytes.Buffer
 	checkView{Samples: []check.Sample{sample, {Topic: "empty"}}}.print(&out)

@@ -378,7 +378,7 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 			group, owner, token, state,
 		}
 		if segments {
-			row = slices.Insert(row, 6, any(fmt.Sprint(h.Segments, more)), any(fmt.Sprint(h.Staged, more)), any(fmt.Sprint(h.Ended, more)))
+			row = slices.Insert(row, 6, any(fmt.Sprint(h.Segments, more)), any(fmt.Sprint(h.InSegments, more)), any(fmt.Sprint(h.Ended, more)))
 		}
 		table.Row(row...)
 	}

@@ -242,9 +242,9 @@ func TestShowTellsOfSegments(t *testing.T) {
 	from := shown{
 		size: collection.Size{Documents: 20, Bytes: 4000},
 		held: []sink.Holding{
-			{Source: of(1), Segments: 2, Staged: 70, First: 3, Last: 99, Oldest: 1000, Newest: 9000},
+			{Source: of(1), Segments: 2, InSegments: 70, First: 3, Last: 99, Oldest: 1000, Newest: 9000},
 			{
-				Source: of(2), Buckets: 4, Closed: 4, Measurements: 40, Segments: 1, Staged: 5, Ended: 3, Unfinished: 6,
+				Source: of(2), Buckets: 4, Closed: 4, Measurements: 40, Segments: 1, InSegments: 5, Ended: 3, Unfinished: 6,
 				Last: 50, Oldest: 2000, Newest: 3000, Counts: map[int32]int64{10: 4}, Cut: true,
 			},
 			{Source: of(3), Ended: 4, First: -1, Last: -1},
@@ -276,7 +276,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"segments":1,"stagedMeasurements":5,"endedSegments":3,"unfinishedBuckets":6`, `"segments":3,"stagedMeasurements":75,"endedSegments":7`} {
+	for _, want := range []string{`"segments":1,"measurementsInSegments":5,"endedSegments":3,"unfinishedBuckets":6`, `"segments":3,"measurementsInSegments":75,"endedSegments":7`} {
 		if !strings.Contains(string(encoded), want) {
 			t.Errorf("%s is not in %s", want, encoded)
 		}
@@ -286,7 +286,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 // TestShowCountsSegmentsAsSegments checks this although the server's count of documents does not distinguish them.
 func TestShowCountsSegmentsAsSegments(t *testing.T) {
 	from := shown{size: collection.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
-		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, Staged: 5, Ended: 3, Unfinished: 1},
+		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, InSegments: 5, Ended: 3, Unfinished: 1},
 	}}
 	view, err := showCollection(t.Context(), from, "events", collection.ViewAuto, 0)
 	if err != nil {

@@ -23,7 +23,7 @@ type fillView struct {
 	// Segments hold the Staged measurements until these are in buckets. Ended segments wait for deletion, and their measurements
 	// are in buckets. Unfinished buckets belong to unfinished compactions, whose measurements are still in segments.
 	Segments   int64 `json:"segments"`
-	Staged     int64 `json:"stagedMeasurements"`
+	InSegments int64 `json:"measurementsInSegments"`
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
 	// Bytes is the uncompressed size of one measurement, StorageBytes its size on disk, and IndexBytes its size in indexes. Zero
@@ -54,13 +54,13 @@ func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
 		}
 		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
 		fill.Buckets, fill.Measurements = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements
-		fill.Segments, fill.Staged = fill.Segments+h.Segments, fill.Staged+h.Staged
+		fill.Segments, fill.InSegments = fill.Segments+h.Segments, fill.InSegments+h.InSegments
 		fill.covered, fill.compacted = fill.covered+h.Covered, fill.compacted+h.Compacted
 		for count, buckets := range h.Counts {
 			counts[count] += buckets
 		}
 	}
-	all := fill.Measurements + fill.Staged
+	all := fill.Measurements + fill.InSegments
 	if all == 0 {
 		return nil
 	}
@@ -111,8 +111,8 @@ func (f *fillView) print(head *text.Table, most int32) {
 		sample = fmt.Sprintf(", in a sample of %s", documents)
 	}
 	if f.Segments+f.Ended+f.Unfinished > 0 {
-		segments := fmt.Sprintf("%d with %s that %s not in buckets yet, %d more %s for deletion", f.Segments, words.Count(f.Staged, "measurement"),
-			words.Form(f.Staged, "is", "are"), f.Ended, words.Form(f.Ended, "waits", "wait"))
+		segments := fmt.Sprintf("%d with %s that %s not in buckets yet, %d more %s for deletion", f.Segments, words.Count(f.InSegments, "measurement"),
+			words.Form(f.InSegments, "is", "are"), f.Ended, words.Form(f.Ended, "waits", "wait"))
 		if f.Unfinished > 0 {
 			segments += "; " + words.Count(f.Unfinished, "bucket") + words.Form(f.Unfinished, " is", " are") + " being made from segments"
 		}

@@ -126,14 +126,14 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 		Example: "  waterwheel collection hide-index meta.sensor_1_time_-1",
 		Args:    oneArgument("the name of an index"),
 	}
-	doing, done := "hiding", "hidden"
+	operation, done := "hiding", "hidden"
 	if !hidden {
 		cmd.Use, cmd.Short = "unhide-index NAME", "Show a hidden index to queries again"
 		cmd.Long, cmd.Example = "Shows a hidden index to queries again.", "  waterwheel collection unhide-index meta.sensor_1_time_-1"
-		doing, done = "showing", "shown to queries"
+		operation, done = "showing", "shown to queries"
 	}
 	return p.onCollections(cmd, func(ctx context.Context, with collections, args []string) error {
-		return p.changeIndex(with.series, args[0], doing, done, func(series string) (bool, error) {
+		return p.changeIndex(with.series, args[0], operation, done, func(series string) (bool, error) {
 			return with.of(series).HideIndex(ctx, args[0], hidden)
 		})
 	})
@@ -141,16 +141,16 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 
 // changeIndex changes the index of a name in one time series after the other. It reports those without the index. It returns an
 // error if none has it.
-func (p *Program) changeIndex(series []string, index, doing, done string, change func(series string) (bool, error)) error {
+func (p *Program) changeIndex(series []string, index, operation, done string, change func(series string) (bool, error)) error {
 	changes := indexChanges{done: done, All: []indexChange{}}
 	var none error
 	found := false
 	for _, name := range series {
 		changed, err := change(name)
 		if _, ok := errors.AsType[*collection.NoIndexError](err); ok {
-			none = fmt.Errorf("%s the index of %s: %w", doing, name, err)
+			none = fmt.Errorf("%s the index of %s: %w", operation, name, err)
 		} else if err != nil {
-			return errors.Join(p.show(changes.All, changes.print), fmt.Errorf("%s the index of %s: %w", doing, name, seriesError(name, err)))
+			return errors.Join(p.show(changes.All, changes.print), fmt.Errorf("%s the index of %s: %w", operation, name, seriesError(name, err)))
 		} else {
 			found = true
 		}

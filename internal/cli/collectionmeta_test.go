@@ -142,7 +142,7 @@ func (u *unsteadyEdit) Edited() collection.Edited { return collection.Edited{} }
 
 // TestEditsGoOnThroughOutages checks that edits do not continue after refusals and interruptions. They then report what was done.
 func TestEditsGoOnThroughOutages(t *testing.T) {
-	outage, refusal := &mongodb.OutageError{Doing: "x", Err: errors.New("y")}, &mongodb.RefusedError{Doing: "x"}
+	outage, refusal := &mongodb.OutageError{Operation: "x", Err: errors.New("y")}, &mongodb.RefusedError{Operation: "x"}
 	for name, c := range map[string]struct {
 		edit      unsteadyEdit
 		interrupt bool

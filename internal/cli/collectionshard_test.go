@@ -51,7 +51,7 @@ func (s shardedSeries) LevelNames(context.Context) ([]string, error) { return s.
 
 func (s shardedSeries) Shard(context.Context, bool) error {
 	if s.away {
-		return &mongodb.OutageError{Doing: "sharding the collection", Err: errors.New("no primary")}
+		return &mongodb.OutageError{Operation: "sharding the collection", Err: errors.New("no primary")}
 	}
 	s.sharded = append(s.sharded, s.series)
 	return nil

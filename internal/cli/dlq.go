@@ -30,13 +30,13 @@ func (p *Program) dlqCommand() *cobra.Command {
 		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
 }
 
-// letterFilter is a filter given by flags.
-type letterFilter struct {
+// deadLetterFilter is a filter given by flags.
+type deadLetterFilter struct {
 	dlq.Filter
 	from, to string
 }
 
-func (f *letterFilter) flags(cmd *cobra.Command) {
+func (f *deadLetterFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only dead letters with these reasons, comma-separated")
 	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only dead letters from these topics of KAFKA_TOPICS, comma-separated")
 	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: "+whenForms)
@@ -44,7 +44,7 @@ func (f *letterFilter) flags(cmd *cobra.Command) {
 }
 
 // read parses the flags.
-func (f *letterFilter) read(c config.Config) error {
+func (f *deadLetterFilter) read(c config.Config) error {
 	now := time.Now()
 	err := checkReasons(f.Reasons)
 	if err != nil {
@@ -60,16 +60,16 @@ func (f *letterFilter) read(c config.Config) error {
 	return err
 }
 
-// letters are the dead-letter topics that exist, with the settings.
-type letters struct {
+// deadLetters are the dead-letter topics that exist, with the settings.
+type deadLetters struct {
 	*kafka.Scanner
 	config config.Config
 	log    *slog.Logger
 	topics []string
 }
 
-// onLetters makes cmd work on dead letters. prepare checks the flags against the settings, before anything is opened.
-func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
+// onDeadLetters makes cmd work on dead letters. prepare checks the flags against the settings, before anything is opened.
+func (p *Program) onDeadLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *deadLetters) error) *cobra.Command {
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, log, err := p.commandSettings(cmd.Context(), "warn")
@@ -79,7 +79,7 @@ func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) erro
 		if err := prepare(c); err != nil {
 			return err
 		}
-		from, err := p.openLetters(cmd.Context(), c, log)
+		from, err := p.openDeadLetters(cmd.Context(), c, log)
 		if err != nil {
 			return err
 		}
@@ -89,12 +89,12 @@ func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) erro
 	return cmd
 }
 
-// openLetters connects for reading dead letters. The source topics of letters can be read too.
-func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
+// openDeadLetters connects for reading dead letters. The source topics of letters can be read too.
+func (p *Program) openDeadLetters(ctx context.Context, c config.Config, log *slog.Logger) (*deadLetters, error) {
 	if !c.HasDeadLetters() {
 		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, because a bad record stops its partition; set DLQ_TOPIC to use this command")}
 	}
-	o := connect.LetterOptions(c)
+	o := connect.DeadLetterOptions(c)
 	topics := o.Topics()
 	reader, err := connect.OpenTopicLog(ctx, c, log, slices.Concat(topics, c.Kafka.Topics))
 	if err != nil {
@@ -109,12 +109,12 @@ func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 		fmt.Fprintf(p.Stderr, "The dead-letter topic %s does not exist (yet): it has no dead letters.\n", topic)
 	}
 	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
-	return &letters{reader, c, log, topics}, nil
+	return &deadLetters{reader, c, log, topics}, nil
 }
 
 // scanSelected calls each for every letter that the filter selects, and for every record that is not a letter (Found.Err is set).
 // wrong is the error to return after everything is printed. It is set if a misspelt filter selects nothing.
-func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) (wrong, err error) {
+func (p *Program) scanSelected(ctx context.Context, from *deadLetters, filter *dlq.Filter, each func(*dlq.Found) error) (wrong, err error) {
 	seen, selected := map[string]int64{}, false
 	err = p.scan(ctx, from, func(f *dlq.Found) error {
 		if f.Err == nil {
@@ -133,7 +133,7 @@ func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.F
 }
 
 // scan calls each for every record of the dead-letter topics, and shows the progress.
-func (p *Program) scan(ctx context.Context, from *letters, each func(*dlq.Found) error) error {
+func (p *Program) scan(ctx context.Context, from *deadLetters, each func(*dlq.Found) error) error {
 	spans, err := dlq.Spans(ctx, from, from.topics)
 	if err != nil {
 		return err
@@ -190,11 +190,11 @@ func (p *Program) warnOfReasons(asked []string, seen map[string]int64, selected 
 	return wrong
 }
 
-// LetterRow is a letter in a list, without the record's contents.
-type LetterRow struct {
-	// Letter is its place in the dead-letter topic, and From is the place of its record: topic/partition/offset.
-	Letter string `json:"letter"`
-	From   string `json:"from"`
+// DeadLetterRow is a letter in a list, without the record's contents.
+type DeadLetterRow struct {
+	// DeadLetter is its place in the dead-letter topic, and From is the place of its record: topic/partition/offset.
+	DeadLetter string `json:"letter"`
+	From       string `json:"from"`
 	// Part is the index of the element in an array record. Nil means the whole record.
 	Part    *int32    `json:"part,omitempty"`
 	Time    time.Time `json:"time"`
@@ -207,10 +207,10 @@ type LetterRow struct {
 	Bytes int    `json:"bytes"`
 }
 
-func newLetterRow(f *dlq.Found) LetterRow {
+func newDeadLetterRow(f *dlq.Found) DeadLetterRow {
 	l := &f.Letter
-	row := LetterRow{
-		Letter: f.Place.String(), From: l.Place.String(),
+	row := DeadLetterRow{
+		DeadLetter: f.Place.String(), From: l.Place.String(),
 		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
 		Cut: l.Cut, Bytes: len(l.Value),
 	}
@@ -221,7 +221,7 @@ func newLetterRow(f *dlq.Found) LetterRow {
 }
 
 // from returns the record's place, with the index of the element.
-func (r *LetterRow) from() string {
+func (r *DeadLetterRow) from() string {
 	if r.Part == nil {
 		return r.From
 	}
@@ -229,9 +229,9 @@ func (r *LetterRow) from() string {
 }
 
 func (p *Program) dlqListCommand() *cobra.Command {
-	var filter letterFilter
+	var filter deadLetterFilter
 	var limit int
-	cmd := p.onLetters(&cobra.Command{
+	cmd := p.onDeadLetters(&cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: where they come from and why",
 		Long: "Lists the newest dead letters, the oldest of them first, without the records' contents. To print a whole letter, use\n" +
@@ -245,17 +245,19 @@ func (p *Program) dlqListCommand() *cobra.Command {
 			}
 			return nil
 		},
-	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
+	}, filter.read, func(ctx context.Context, from *deadLetters) error {
+		return p.listDeadLetters(ctx, from, &filter.Filter, limit)
+	})
 	filter.flags(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 50, "number of the newest dead letters to list; 0 for all")
 	return cmd
 }
 
-func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Filter, limit int) error {
-	list := newLetterList(p.Stdout, limit, p.output == "json")
+func (p *Program) listDeadLetters(ctx context.Context, from *deadLetters, filter *dlq.Filter, limit int) error {
+	list := newDeadLetterList(p.Stdout, limit, p.output == "json")
 	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		if f.Err == nil {
-			return list.add(newLetterRow(f))
+			return list.add(newDeadLetterRow(f))
 		}
 		list.others++
 		return nil
@@ -278,25 +280,25 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 	return wrong
 }
 
-// letterList prints all rows, or the last ones.
-type letterList struct {
+// deadLetterList prints all rows, or the last ones.
+type deadLetterList struct {
 	out               io.Writer
 	table             *text.Table // Nil means JSON.
 	limit             int
-	last              []LetterRow // a ring buffer of limit rows
+	last              []DeadLetterRow // a ring buffer of limit rows
 	selected, written int
 	others            int
 }
 
-func newLetterList(w io.Writer, limit int, asJSON bool) *letterList {
-	list := &letterList{out: w, limit: limit}
+func newDeadLetterList(w io.Writer, limit int, asJSON bool) *deadLetterList {
+	list := &deadLetterList{out: w, limit: limit}
 	if !asJSON {
 		list.table = text.NewTable(w)
 	}
 	return list
 }
 
-func (l *letterList) add(row LetterRow) error {
+func (l *deadLetterList) add(row DeadLetterRow) error {
 	l.selected++
 	switch {
 	case l.limit == 0:
@@ -309,7 +311,7 @@ func (l *letterList) add(row LetterRow) error {
 	return nil
 }
 
-func (l *letterList) end() error {
+func (l *deadLetterList) end() error {
 	for i := range l.last {
 		if err := l.write(l.last[(l.selected+i)%len(l.last)]); err != nil {
 			return err
@@ -322,7 +324,7 @@ func (l *letterList) end() error {
 }
 
 // write prints a row. A long table is printed in pieces, and each piece has its own column widths.
-func (l *letterList) write(row LetterRow) error {
+func (l *deadLetterList) write(row DeadLetterRow) error {
 	const piece = 1000
 	if l.table == nil {
 		l.written++
@@ -337,7 +339,7 @@ func (l *letterList) write(row LetterRow) error {
 	if row.Cut != "" {
 		message = "(truncated) " + message
 	}
-	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
+	l.table.Row(row.DeadLetter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
 	return nil
 }
 
@@ -351,17 +353,19 @@ func withoutReason(message, reason string) string {
 }
 
 func (p *Program) dlqStatsCommand() *cobra.Command {
-	var filter letterFilter
-	cmd := p.onLetters(&cobra.Command{
+	var filter deadLetterFilter
+	cmd := p.onDeadLetters(&cobra.Command{
 		Use:   "stats",
 		Short: "Count dead letters by reason and by hour",
 		Args:  noArguments,
-	}, filter.read, func(ctx context.Context, from *letters) error { return p.letterStats(ctx, from, &filter.Filter) })
+	}, filter.read, func(ctx context.Context, from *deadLetters) error {
+		return p.deadLetterStats(ctx, from, &filter.Filter)
+	})
 	filter.flags(cmd)
 	return cmd
 }
 
-func (p *Program) letterStats(ctx context.Context, from *letters, filter *dlq.Filter) error {
+func (p *Program) deadLetterStats(ctx context.Context, from *deadLetters, filter *dlq.Filter) error {
 	stats := dlq.NewStats()
 	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		stats.Add(f)

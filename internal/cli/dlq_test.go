@@ -17,20 +17,20 @@ import (
 	"waterwheel/internal/record"
 )
 
-func foundLetter(offset int64) *dlq.Found {
+func foundDeadLetter(offset int64) *dlq.Found {
 	place := record.Place{Partition: record.Partition{Topic: "events.dlq"}, Offset: offset}
-	return &dlq.Found{Place: place, Attempt: 1, Letter: record.Letter{
+	return &dlq.Found{Place: place, Attempt: 1, Letter: record.DeadLetter{
 		Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 100 + offset}, Part: record.WholeRecord,
 		Reason: "bad_time", Message: "bad_time at time: \"\x1b[1m\" is no time", Timestamp: 1_700_000_000_000,
 	}}
 }
 
 func TestListShowsTheLastLetters(t *testing.T) {
-	for _, c := range []struct{ letters, limit, first, shown int }{{7, 3, 4, 3}, {2, 3, 0, 2}, {7, 0, 0, 7}, {0, 3, 0, 0}, {6, 3, 3, 3}} {
+	for _, c := range []struct{ deadLetters, limit, first, shown int }{{7, 3, 4, 3}, {2, 3, 0, 2}, {7, 0, 0, 7}, {0, 3, 0, 0}, {6, 3, 3, 3}} {
 		var out bytes.Buffer
-		list := newLetterList(&out, c.limit, true)
-		for i := range c.letters {
-			if err := list.add(newLetterRow(foundLetter(int64(i)))); err != nil {
+		list := newDeadLetterList(&out, c.limit, true)
+		for i := range c.deadLetters {
+			if err := list.add(newDeadLetterRow(foundDeadLetter(int64(i)))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,9 +38,9 @@ func TestListShowsTheLastLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		var row LetterRow
+		var row DeadLetterRow
 		if c.shown > 0 {
-			if err := json.Unmarshal([]byte(lines[0]), &row); err != nil || row.Letter != fmt.Sprintf("events.dlq/0/%d", c.first) {
+			if err := json.Unmarshal([]byte(lines[0]), &row); err != nil || row.DeadLetter != fmt.Sprintf("events.dlq/0/%d", c.first) {
 				t.Errorf("%+v: the first row is %+v, %v", c, row, err)
 			}
 		}
@@ -52,10 +52,10 @@ func TestListShowsTheLastLetters(t *testing.T) {
 
 func TestListIsHarmlessForATerminal(t *testing.T) {
 	var out bytes.Buffer
-	list := newLetterList(&out, 5, false)
-	f := foundLetter(1)
+	list := newDeadLetterList(&out, 5, false)
+	f := foundDeadLetter(1)
 	f.Letter.Part, f.Letter.Cut = 4, "value of 9 bytes"
-	if err := list.add(newLetterRow(f)); err != nil {
+	if err := list.add(newDeadLetterRow(f)); err != nil {
 		t.Fatal(err)
 	}
 	if err := list.end(); err != nil {
@@ -203,10 +203,10 @@ func TestMessagesAreWholeInAPipe(t *testing.T) {
 	long := strings.Repeat("long ", 100) + "end"
 	for _, onTerminal := range []bool{false, true} {
 		var out bytes.Buffer
-		list := newLetterList(&text.Output{Writer: &out, Terminal: onTerminal}, 5, false)
-		f := foundLetter(1)
+		list := newDeadLetterList(&text.Output{Writer: &out, Terminal: onTerminal}, 5, false)
+		f := foundDeadLetter(1)
 		f.Letter.Message = f.Letter.Reason + ": " + long
-		if err := errors.Join(list.add(newLetterRow(f)), list.end()); err != nil {
+		if err := errors.Join(list.add(newDeadLetterRow(f)), list.end()); err != nil {
 			t.Fatal(err)
 		}
 		if whole := strings.Contains(out.String(), long); whole == onTerminal {
@@ -217,13 +217,13 @@ func TestMessagesAreWholeInAPipe(t *testing.T) {
 
 func TestStraysAreToldInOneLine(t *testing.T) {
 	var out bytes.Buffer
-	var s strays
+	var s foreign
 	s.tell(&out)
 	if out.Len() != 0 {
 		t.Errorf("without any: %q", out.String())
 	}
 	for i := range 5 {
-		s.add(redrive.Stray{Place: record.Place{Partition: record.Partition{Topic: "events.dlq"}, Offset: int64(i)}, Wrong: "letters of \"or\nders\" stand elsewhere"})
+		s.add(redrive.Foreign{Place: record.Place{Partition: record.Partition{Topic: "events.dlq"}, Offset: int64(i)}, Wrong: "letters of \"or\nders\" stand elsewhere"})
 	}
 	s.tell(&out)
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "events.dlq/0/2 (") || !strings.Contains(got, " and 2 more. ") {
@@ -232,7 +232,7 @@ func TestStraysAreToldInOneLine(t *testing.T) {
 }
 
 func TestRetrialOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
-	wrong, _ := retrial{}.of(&dlq.Found{Letter: record.Letter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
+	wrong, _ := retrial{}.of(&dlq.Found{Letter: record.DeadLetter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
 	if wrong == nil || wrong.Reason != measurement.InternalError {
 		t.Errorf("%v", wrong)
 	}
@@ -249,7 +249,7 @@ func TestRetrialReadsHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &dlq.Found{Letter: record.Letter{Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000}`)}}
+	f := &dlq.Found{Letter: record.DeadLetter{Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000}`)}}
 	var failed error
 	if got := r.reasons(&failed)(f); got != string(measurement.MissingMeta) || failed != nil {
 		t.Errorf("without the header the reason is %q, want %q", got, measurement.MissingMeta)

@@ -23,16 +23,16 @@ import (
 
 // redriveFlags define which letters go back: a selection, or a single letter by its place.
 type redriveFlags struct {
-	letterFilter
+	deadLetterFilter
 	confirmation
-	options redrive.Options
-	letter  string
-	place   record.Place // the place of letter
+	options    redrive.Options
+	deadLetter string
+	place      record.Place // the place of letter
 }
 
 func (p *Program) dlqRedriveCommand() *cobra.Command {
 	var f redriveFlags
-	cmd := p.onLetters(&cobra.Command{
+	cmd := p.onDeadLetters(&cobra.Command{
 		Use:   "redrive",
 		Short: "Produce the records of dead letters to their topics again, each once",
 		Long: "Produces the record of each dead letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
@@ -52,9 +52,9 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
-	}, f.read, func(ctx context.Context, from *letters) error {
-		if f.letter != "" {
-			return p.redriveLetter(ctx, from, &f)
+	}, f.read, func(ctx context.Context, from *deadLetters) error {
+		if f.deadLetter != "" {
+			return p.redriveDeadLetter(ctx, from, &f)
 		}
 		o := f.options
 		if len(from.topics) == 0 {
@@ -62,17 +62,17 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 		}
 		return p.onceConfirmed(ctx, f.confirmation, func(dry bool, show shower) error {
 			o.DryRun = dry
-			return p.redriveLetters(ctx, from, o, show)
+			return p.redriveDeadLetters(ctx, from, o, show)
 		})
 	})
-	f.letterFilter.flags(cmd)
+	f.deadLetterFilter.flags(cmd)
 	f.confirmation.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a time relative to now"
 	cmd.Flags().Lookup("dry-run").Usage = "only count the dead letters that would be redriven, and those whose records would become dead letters again"
 	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "maximum number of dead letters to redrive, including rejected ones; 0 for all")
 	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "maximum number of dead letters per second; 0 for no limit")
 	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "do not redrive records that were tried this many times, including the first time")
-	cmd.Flags().StringVar(&f.letter, "letter", "", "redrive the one dead letter at TOPIC/PARTITION/OFFSET of a dead-letter topic, even if it was rejected before")
+	cmd.Flags().StringVar(&f.deadLetter, "letter", "", "redrive the one dead letter at TOPIC/PARTITION/OFFSET of a dead-letter topic, even if it was rejected before")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
 	}
-	if f.letter == "" {
+	if f.deadLetter == "" {
 		return nil
 	}
 	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
@@ -89,13 +89,13 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 			return usageError{fmt.Errorf("--letter selects one dead letter: it cannot be combined with --%s", name)}
 		}
 	}
-	f.place, err = parsePlace(f.letter)
+	f.place, err = parsePlace(f.deadLetter)
 	return err
 }
 
 // read makes the selection from the flags.
 func (f *redriveFlags) read(c config.Config) error {
-	if err := f.letterFilter.read(c); err != nil {
+	if err := f.deadLetterFilter.read(c); err != nil {
 		return err
 	}
 	if (isRelative(f.from) || isRelative(f.to)) && !f.dryRun {
@@ -105,13 +105,13 @@ func (f *redriveFlags) read(c config.Config) error {
 	return nil
 }
 
-// redriveLetters redrives letters, or counts them, and shows the report.
-func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
+// redriveDeadLetters redrives letters, or counts them, and shows the report.
+func (p *Program) redriveDeadLetters(ctx context.Context, from *deadLetters, o redrive.Options, show shower) error {
 	line := p.progress("dead letters redriven")
-	var astray strays
+	var astray foreign
 	p.redriving(from, &o)
 	o.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
-	o.Stray = astray.add
+	o.Foreign = astray.add
 	o.Refused = func(r redrive.Refusal) {
 		line.End()
 		p.nameRefused(r)
@@ -149,20 +149,20 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 }
 
 // redriving sets the options that depend on the settings.
-func (p *Program) redriving(from *letters, o *redrive.Options) {
+func (p *Program) redriving(from *deadLetters, o *redrive.Options) {
 	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DeadLettersFor
 	o.CutOff = func(wait time.Duration) {
 		fmt.Fprintf(p.Stderr, "The last run was interrupted. Waiting %v before checking which of its records have arrived.\n", wait)
 	}
 }
 
-// redriveLetter sends back a single letter by its place.
-func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFlags) error {
+// redriveDeadLetter sends back a single letter by its place.
+func (p *Program) redriveDeadLetter(ctx context.Context, from *deadLetters, f *redriveFlags) error {
 	place := f.place
 	if !slices.Contains(from.topics, place.Topic) {
 		return usageError{fmt.Errorf("--letter is %q: %s is not a dead-letter topic", place, place.Topic)}
 	}
-	plan := RedriveView{DryRun: true, Letter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
+	plan := RedriveView{DryRun: true, DeadLetter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
 	do, err := p.confirmed(ctx, f.confirmation, plan, func(w io.Writer) {
 		fmt.Fprintf(w, "The record of the dead letter %s would be produced to the partition it came from, even if it does not match the record there.\n", place)
 	})
@@ -171,7 +171,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	}
 	o := redrive.Options{Refused: p.nameRefused}
 	p.redriving(from, &o)
-	o.Stray = func(s redrive.Stray) {
+	o.Foreign = func(s redrive.Foreign) {
 		fmt.Fprintf(p.Stderr, "The dead letter %s does not match the record that it names (%s). It is redriven because of --letter.\n", s.Place, s.Wrong)
 	}
 	report, err := redrive.One(ctx, from.Scanner, place, o)
@@ -179,7 +179,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	case err != nil:
 		return err
 	case report.Total == 0:
-		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter", errNoLetter, place)
+		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter", errNoDeadLetter, place)
 	}
 	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
@@ -223,9 +223,9 @@ func redriveCommandLine(s redrive.Selection) string {
 
 // RedriveView is the JSON output of dlq redrive.
 type RedriveView struct {
-	Group  string `json:"group"`
-	DryRun bool   `json:"dryRun"`
-	Letter string `json:"letter,omitempty"` // the place of the letter that --letter names
+	Group      string `json:"group"`
+	DryRun     bool   `json:"dryRun"`
+	DeadLetter string `json:"letter,omitempty"` // the place of the letter that --letter names
 	redrive.Report
 }
 
@@ -271,7 +271,7 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 			r.Cut, "stays: too large for the dead-letter topic, so the letter lacks a part of the record; the source topic may still have the record (dlq show)",
 			"stay: too large for the dead-letter topic, so the letters lack a part of the record; the source topics may still have the records (dlq show)",
 		},
-		{r.Strays, "stays: it does not match the record that it names, see above", "stay: they do not match the records that they name, see above"},
+		{r.Foreign, "stays: it does not match the record that it names, see above", "stay: they do not match the records that they name, see above"},
 		{r.Others, "is not a dead letter", "are not dead letters"},
 		{r.Unselected, "not selected", ""},
 		{r.Total - r.Read, "not read yet", ""},
@@ -297,29 +297,29 @@ func (p *Program) tellStaying(r redrive.Report) error {
 		fmt.Fprintf(p.Stderr, "%s %s in the dead-letter topics: change the configuration of the source topics, then redrive each letter with \"waterwheel dlq redrive --letter TOPIC/PARTITION/OFFSET\".\n",
 			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
-	if r.Refused > 0 || r.Strays > 0 {
+	if r.Refused > 0 || r.Foreign > 0 {
 		return errFound
 	}
 	return nil
 }
 
-// mostStrays is how many letters that belong to no record are named.
-const mostStrays = 3
+// mostForeign is how many letters that belong to no record are named.
+const mostForeign = 3
 
-// strays counts letters that do not belong to the records that they name, and keeps the first of them.
-type strays struct {
+// foreign counts letters that do not belong to the records that they name, and keeps the first of them.
+type foreign struct {
 	first []string
 	count int
 }
 
-func (s *strays) add(one redrive.Stray) {
-	if s.count++; s.count <= mostStrays {
+func (s *foreign) add(one redrive.Foreign) {
+	if s.count++; s.count <= mostForeign {
 		s.first = append(s.first, fmt.Sprintf("%s (%s)", one.Place, one.Wrong))
 	}
 }
 
 // tell prints them in one line.
-func (s *strays) tell(w io.Writer) {
+func (s *foreign) tell(w io.Writer) {
 	if s.count == 0 {
 		return
 	}

@@ -26,13 +26,13 @@ import (
 	"waterwheel/internal/words"
 )
 
-// errNoLetter means that there is no letter at the requested place.
-var errNoLetter = errors.New("no such dead letter")
+// errNoDeadLetter means that there is no letter at the requested place.
+var errNoDeadLetter = errors.New("no such dead letter")
 
 func (p *Program) dlqShowCommand() *cobra.Command {
 	var raw bool
 	var place record.Place
-	cmd := p.onLetters(&cobra.Command{
+	cmd := p.onDeadLetters(&cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
 		Long: "Prints a dead letter, its record, and a mark below the field that is wrong. Give the topic, partition and offset of the\n" +
@@ -46,20 +46,20 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 			place, err = parsePlace(args[0])
 			return err
 		},
-	}, func(config.Config) error { return nil }, func(ctx context.Context, from *letters) error {
+	}, func(config.Config) error { return nil }, func(ctx context.Context, from *deadLetters) error {
 		again, err := newRetrial(ctx, from.config)
 		if err != nil {
 			return err
 		}
-		return p.showLetters(ctx, from, place, func(f *dlq.Found) error {
+		return p.showDeadLetters(ctx, from, place, func(f *dlq.Found) error {
 			if raw {
 				_, err := p.Stdout.Write(f.Letter.Value)
 				return err
 			}
 			now, unknown := again.of(f)
 			value, by := again.decoderOf(&f.Letter).Text(f.Letter.Value)
-			return p.show(newShownLetter(f, value, now, unknown), func(w io.Writer) {
-				printLetter(w, f, now, unknown)
+			return p.show(newShownDeadLetter(f, value, now, unknown), func(w io.Writer) {
+				printDeadLetter(w, f, now, unknown)
 				shown, format := again.readable(f, value, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format))
 				printValue(w, &f.Letter, len(value), by, markedValue(shown, format, failingPath(&f.Letter, now)))
 			})
@@ -78,9 +78,9 @@ func parsePlace(text string) (record.Place, error) {
 	return place, nil
 }
 
-// showLetters calls show for the letter at a place of a dead-letter topic. For a place of a source topic, it calls show for every
+// showDeadLetters calls show for the letter at a place of a dead-letter topic. For a place of a source topic, it calls show for every
 // letter of that record. It returns an error if there is none.
-func (p *Program) showLetters(ctx context.Context, from *letters, place record.Place, show func(*dlq.Found) error) error {
+func (p *Program) showDeadLetters(ctx context.Context, from *deadLetters, place record.Place, show func(*dlq.Found) error) error {
 	n := 0
 	counted := func(f *dlq.Found) error {
 		if n++; f.Err != nil {
@@ -90,12 +90,12 @@ func (p *Program) showLetters(ctx context.Context, from *letters, place record.P
 	}
 	err := p.atPlace(ctx, from, place, counted)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter and of its record", errNoLetter, place)
+		err = fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter and of its record", errNoDeadLetter, place)
 	}
 	return err
 }
 
-func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place, each func(*dlq.Found) error) error {
+func (p *Program) atPlace(ctx context.Context, from *deadLetters, place record.Place, each func(*dlq.Found) error) error {
 	if !slices.Contains(from.topics, place.Topic) {
 		return p.scan(ctx, from, func(f *dlq.Found) error {
 			if f.Err == nil && f.Letter.Place == place {
@@ -132,7 +132,7 @@ func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
 }
 
 // decoderOf returns the decoder for the source topic of a letter's record.
-func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
+func (r retrial) decoderOf(l *record.DeadLetter) *measurement.Decoder {
 	return cmp.Or(r[l.Topic], r[""])
 }
 
@@ -184,7 +184,7 @@ func (r retrial) reasons(failed *error) func(*dlq.Found) string {
 
 // failingPath returns the path of the wrong field. If the present settings reject the record for the same reason, it is their
 // path. Otherwise it is the path in the letter's message.
-func failingPath(l *record.Letter, now *measurement.DecodeError) string {
+func failingPath(l *record.DeadLetter, now *measurement.DecodeError) string {
 	if now != nil && string(now.Reason) == l.Reason {
 		return now.Path
 	}
@@ -195,10 +195,10 @@ func failingPath(l *record.Letter, now *measurement.DecodeError) string {
 	return ""
 }
 
-func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknown error) {
-	l, row := &f.Letter, newLetterRow(f)
+func printDeadLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknown error) {
+	l, row := &f.Letter, newDeadLetterRow(f)
 	table := text.NewTable(w)
-	table.Row("letter", row.Letter)
+	table.Row("letter", row.DeadLetter)
 	table.Row("from", row.from())
 	table.Row("time", row.Time)
 	table.Row("reason", l.Reason)
@@ -219,7 +219,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknow
 }
 
 // printValue prints a letter's value. size is its decompressed size, and text its formatted content.
-func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compression, text string) {
+func printValue(w io.Writer, l *record.DeadLetter, size int, by measurement.Compression, text string) {
 	if l.Value == nil {
 		fmt.Fprint(w, "\nThe value is null.\n\n")
 		return
@@ -231,7 +231,7 @@ func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compress
 }
 
 // verdictNow says what would become of the record if it were redriven. unknown is the reason if this is not known.
-func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) string {
+func verdictNow(l *record.DeadLetter, now *measurement.DecodeError, unknown error) string {
 	switch {
 	case unknown != nil:
 		return "unknown: " + unknown.Error()
@@ -254,9 +254,9 @@ func formatKey(w io.Writer, b []byte) string {
 	return text.Fit(w, strconv.Quote(string(b)), most)
 }
 
-// ShownLetter is the JSON output of dlq show. Bytes are base64.
-type ShownLetter struct {
-	LetterRow
+// ShownDeadLetter is the JSON output of dlq show. Bytes are base64.
+type ShownDeadLetter struct {
+	DeadLetterRow
 	TopicID string          `json:"topicId,omitempty"`
 	Key     []byte          `json:"key"`
 	Value   []byte          `json:"value"`
@@ -270,9 +270,9 @@ type ShownLetter struct {
 	Text string `json:"text,omitempty"`
 }
 
-func newShownLetter(f *dlq.Found, value []byte, now *measurement.DecodeError, unknown error) ShownLetter {
+func newShownDeadLetter(f *dlq.Found, value []byte, now *measurement.DecodeError, unknown error) ShownDeadLetter {
 	l := &f.Letter
-	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
+	s := ShownDeadLetter{DeadLetterRow: newDeadLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
 	if l.TopicID != ([16]byte{}) {
 		s.TopicID = record.FormatTopicID(l.TopicID)
 	}

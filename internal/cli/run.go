@@ -89,8 +89,8 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	unmade := n.MakeMetaIndexes(ctx, c, log, func(series, path, index string) {
 		fmt.Fprintf(out, "collection %s: created the index %s for META_INDEXES, on %s and the time\n", series, index, path)
 	})
-	if n.Letters != nil {
-		o := connect.LetterOptions(c)
+	if n.DeadLetters != nil {
+		o := connect.DeadLetterOptions(c)
 		kept := "until they are deleted"
 		if o.Retention > 0 {
 			kept = "for " + words.Span(o.Retention)

@@ -351,7 +351,7 @@ func (p *Program) printHour(w io.Writer, h *status.Hour) {
 		{"stored per second", h.Stored, status.Count},
 		{"freshness", h.Freshness, status.Age},
 		{"lag, in records", h.Lag, status.Count},
-		{"dead letters", h.Letters, status.Count},
+		{"dead letters", h.DeadLetters, status.Count},
 	} {
 		most := 0.0
 		for _, v := range line.values {
@@ -388,7 +388,7 @@ func printPartitions(w io.Writer, s *status.Report) {
 	for i := range s.Partitions {
 		one := &s.Partitions[i]
 		state := one.State
-		for _, why := range []string{one.StopReason, one.Trouble} {
+		for _, why := range []string{one.StopReason, one.Failure} {
 			if why != "" {
 				state += ": " + text.Shorten(why, 60)
 			}

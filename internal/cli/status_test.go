@@ -28,7 +28,7 @@ const (
 		"group": "g", "generation": 3, "version": "v1", "notReady": [], "partitions": [{"topic": "events", "partition": 2, "state": "running",
 		"lag": 12, "freshnessSeconds": 1.5, "committed": 7, "pending": 4, "openBuckets": 5}]}`
 	stoppedReport = `{"headline": {"text": "Not ready: reading has stopped", "state": "stopped", "runbook": "stopped-partitions"}, "notReady": [{"text": "reading has stopped"}, {"text": "and \u001b[2J"}]}`
-	someHour      = `{"storedPerSecond": [null, 10, 20, 20], "freshnessSeconds": [null, 1, 100, 4], "lagRecords": [1, 2, 3, 4], "letters": [0, 0, 0, null]}`
+	someHour      = `{"storedPerSecond": [null, 10, 20, 20], "freshnessSeconds": [null, 1, 100, 4], "lagRecords": [1, 2, 3, 4], "deadLetters": [0, 0, 0, null]}`
 )
 
 // TestStatusShowsEachConsumer covers consumers that are well, are not, or do not answer. The exit code is that of the worst.

@@ -178,7 +178,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 
 	line := p.progress("verifying")
 	defer line.End()
-	letters, err := readLetters(ctx, c, scanner, ranges[0].Source, line)
+	letters, err := readDeadLetters(ctx, c, scanner, ranges[0].Source, line)
 	if err != nil {
 		return err
 	}
@@ -191,14 +191,14 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return fmt.Errorf("checking the time series %s: %w", c.SeriesFor(o.topic), err)
 	}
 	verifier, err := verify.New(verify.Options{
-		Collection: ready.Options, Decoder: decoder, Log: scanner, Buckets: contents.Buckets(ready.Options.TimeField), Letters: letters.Letters,
-		Notes: contents.Notes(), Claims: claimsOf{contents}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Collection: ready.Options, Decoder: decoder, Log: scanner, Buckets: contents.Buckets(ready.Options.TimeField), DeadLetters: letters.DeadLetters,
+		Notes: contents.Notes(), Claims: claimsOf{contents}, WriteGrace: connect.WriteGrace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
 		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
 			unit := "offsets"
 			if at.Seconds {
 				unit = "seconds"
 			}
-			line.Now(fmt.Sprintf("verifying %s/%d, %s, %s", o.topic, at.Partition, at.Doing, unit))
+			line.Now(fmt.Sprintf("verifying %s/%d, %s, %s", o.topic, at.Partition, at.Operation, unit))
 			line.At(at.Offset-at.From, at.To-at.From)
 		},
 	})
@@ -207,7 +207,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	view := verifyView{
 		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Repair, Partitions: []verify.Report{},
-		DeletedLetters: letters.deleted,
+		DeletedDeadLetters: letters.deleted,
 	}
 	err = view.judge(ctx, verifier, ranges)
 	line.End()
@@ -322,23 +322,23 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 	return kafka.OpenScanner(ctx, o)
 }
 
-// letterIndex holds the dead letters of a topic, and which of them were deleted.
-type letterIndex struct {
-	*verify.Letters
-	deleted []deletedLetters
+// deadLetterIndex holds the dead letters of a topic, and which of them were deleted.
+type deadLetterIndex struct {
+	*verify.DeadLetters
+	deleted []deletedDeadLetters
 }
 
-// deletedLetters are the letters that a partition of a dead-letter topic no longer has.
-type deletedLetters struct {
+// deletedDeadLetters are the letters that a partition of a dead-letter topic no longer has.
+type deletedDeadLetters struct {
 	// Place is topic/partition. Before is the first offset that still exists.
 	Place  string `json:"place"`
 	Before int64  `json:"before"`
 }
 
-// readLetters reads the dead letters of a topic. It runs after the committed offsets were read, because then the letters of all
+// readDeadLetters reads the dead letters of a topic. It runs after the committed offsets were read, because then the letters of all
 // records below them exist.
-func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, src timeseries.Source, line *text.Progress) (letterIndex, error) {
-	index := letterIndex{Letters: new(verify.Letters)}
+func readDeadLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, src timeseries.Source, line *text.Progress) (deadLetterIndex, error) {
+	index := deadLetterIndex{DeadLetters: new(verify.DeadLetters)}
 	if c.DLQ.Topic == "" {
 		return index, nil
 	}
@@ -355,7 +355,7 @@ func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, s
 
 // read reads the letters of a dead-letter topic. It checks the log's start after the reading, because letters may be deleted
 // meanwhile.
-func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *text.Progress) error {
+func (x *deadLetterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *text.Progress) error {
 	spans, err := dlq.Spans(ctx, log, []string{name})
 	if err != nil {
 		return err
@@ -378,7 +378,7 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	for _, s := range spans {
 		if s.First > 0 {
 			x.NoteDeleted()
-			x.deleted = append(x.deleted, deletedLetters{Place: s.Partition.String(), Before: s.First})
+			x.deleted = append(x.deleted, deletedDeadLetters{Place: s.Partition.String(), Before: s.First})
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func faulty() verify.Report {
 		Partition: 2, From: 100, To: 300, Next: 200, FirstStored: 150, Findings: verify.Findings{
 			Records: 100, Valid: 90, StoredOnce: 80, DeadLettered: 3,
 			Missing: verify.Tally{Count: 9, First: []timeseries.Position{{Offset: 101}, {Offset: 102, Part: 3}}},
-			Doubled: tally(timeseries.Position{Offset: 160}), Unknown: tally(timeseries.Position{Offset: 170}), LetterMissing: tally(timeseries.Position{Offset: 180}),
+			Doubled: tally(timeseries.Position{Offset: 160}), Unknown: tally(timeseries.Position{Offset: 170}), DeadLetterMissing: tally(timeseries.Position{Offset: 180}),
 			Damaged:   verify.Faults{Count: 2, First: []verify.Fault{{Bucket: "b1", Path: "control.count", Text: "is 9\x1b"}}},
 			Different: verify.Faults{Count: 1, First: []verify.Fault{{Bucket: "b2", Path: "data.x.1", Position: &timeseries.Position{Offset: 190}, Text: "is 1"}}},
 			Repair:    verify.Repairs{Planned: 1, Copies: 1, Updated: 1, First: []verify.RepairedBucket{{Bucket: "b3", Removed: 1, Kept: 7}}},
@@ -111,9 +111,9 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	deleted := verify.Report{Partition: 2, From: 100, To: 200, Next: 200, Findings: verify.Findings{
 		Records: 100, Valid: 97, StoredOnce: 97, Bad: 3, DeadLettered: 1,
-		LetterDeleted: verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 101}, {Offset: 102}}},
+		DeadLetterDeleted: verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 101}, {Offset: 102}}},
 	}}
-	view := verifyView{Topic: "events", DeletedLetters: []deletedLetters{{"events.dlq/0", 12}}}
+	view := verifyView{Topic: "events", DeletedDeadLetters: []deletedDeadLetters{{"events.dlq/0", 12}}}
 	view.add(deleted)
 	var out bytes.Buffer
 	if view.print(&out, verifyOptions{}); view.Wrong {
@@ -128,7 +128,7 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", text, out.String())
 		}
 	}
-	deleted.LetterDeleted = verify.Tally{}
+	deleted.DeadLetterDeleted = verify.Tally{}
 	view.Partitions = nil
 	view.add(deleted)
 	out.Reset()
@@ -165,34 +165,34 @@ func TestVerifyCountsWhatIsNotWrong(t *testing.T) {
 	}
 }
 
-// letterShelf is a dead-letter topic of two partitions in memory, from which all letters are deleted.
-type letterShelf struct{ first, later []int64 }
+// deadLetterShelf is a dead-letter topic of two partitions in memory, from which all letters are deleted.
+type deadLetterShelf struct{ first, later []int64 }
 
-func (l *letterShelf) Topic(context.Context, string) (kafka.Topic, error) {
+func (l *deadLetterShelf) Topic(context.Context, string) (kafka.Topic, error) {
 	return kafka.Topic{Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}}, nil
 }
 
 // Bounds returns the first bounds at the first call, and then the later ones.
-func (l *letterShelf) Bounds(_ context.Context, of record.Partition) (first, end int64, err error) {
+func (l *deadLetterShelf) Bounds(_ context.Context, of record.Partition) (first, end int64, err error) {
 	first = l.first[of.Number]
 	l.first[of.Number] = l.later[of.Number]
 	return first, 9, nil
 }
 
-func (l *letterShelf) Scan(context.Context, record.Partition, int64, int64, func(*record.Record) error) (int64, error) {
+func (l *deadLetterShelf) Scan(context.Context, record.Partition, int64, int64, func(*record.Record) error) (int64, error) {
 	return 0, nil
 }
 
 func TestDeletedLettersAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
-		shelf letterShelf
-		want  []deletedLetters
+		shelf deadLetterShelf
+		want  []deletedDeadLetters
 	}{
-		"none":                 {letterShelf{[]int64{0, 0}, []int64{0, 0}}, nil},
-		"before":               {letterShelf{[]int64{0, 4}, []int64{0, 4}}, []deletedLetters{{"events.dlq/1", 4}}},
-		"while they were read": {letterShelf{[]int64{0, 0}, []int64{9, 0}}, []deletedLetters{{"events.dlq/0", 9}}},
+		"none":                 {deadLetterShelf{[]int64{0, 0}, []int64{0, 0}}, nil},
+		"before":               {deadLetterShelf{[]int64{0, 4}, []int64{0, 4}}, []deletedDeadLetters{{"events.dlq/1", 4}}},
+		"while they were read": {deadLetterShelf{[]int64{0, 0}, []int64{9, 0}}, []deletedDeadLetters{{"events.dlq/0", 9}}},
 	} {
-		index := letterIndex{Letters: new(verify.Letters)}
+		index := deadLetterIndex{DeadLetters: new(verify.DeadLetters)}
 		p := &Program{Stderr: io.Discard}
 		err := index.read(t.Context(), &c.shelf, "events.dlq", timeseries.Source{Topic: "events"}, p.progress("letters"))
 		if diff := cmp.Diff(c.want, index.deleted); err != nil || diff != "" {
@@ -215,7 +215,7 @@ func TestVerifyAsJSONSaysTheSame(t *testing.T) {
 	if diff := cmp.Diff(view, back); diff != "" {
 		t.Error(diff)
 	}
-	for _, name := range []string{`"storedOnce": 80`, `"letterMissing": {`, `"wrong": true`, `"offset": 101`} {
+	for _, name := range []string{`"storedOnce": 80`, `"deadLetterMissing": {`, `"wrong": true`, `"offset": 101`} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("%s is missing in:\n%s", name, out.String())
 		}

@@ -20,8 +20,8 @@ type verifyView struct {
 	Repair     bool            `json:"repair"`
 	Wrong      bool            `json:"wrong"`
 	Partitions []verify.Report `json:"partitions"`
-	// DeletedLetters are reasons why letters may be missing.
-	DeletedLetters []deletedLetters `json:"deletedLetters,omitempty"`
+	// DeletedDeadLetters are reasons why letters may be missing.
+	DeletedDeadLetters []deletedDeadLetters `json:"deletedDeadLetters,omitempty"`
 	// Rest are the partitions that were not started because of an error.
 	Rest []resume `json:"rest,omitempty"`
 }
@@ -52,7 +52,7 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) {
 		printProblems(w, p, name, v.Group)
 		printRepair(w, &p.Repair, name)
 	}
-	v.printDeletedLetters(w)
+	v.printDeletedDeadLetters(w)
 	v.printResume(w, o)
 	fmt.Fprintln(w, v.summary())
 }
@@ -74,7 +74,7 @@ func (v *verifyView) printTable(w io.Writer) {
 		p := &v.Partitions[i]
 		row := []any{
 			p.Partition, formatRange(p.From, p.Next), p.Records, p.Valid, p.StoredOnce, p.DeadLettered, p.Expired, p.Missing.Count,
-			p.Doubled.Count, p.Unknown.Count, p.LetterMissing.Count, p.Damaged.Count,
+			p.Doubled.Count, p.Unknown.Count, p.DeadLetterMissing.Count, p.Damaged.Count,
 		}
 		if v.Content {
 			row = append(row, p.Different.Count)
@@ -100,7 +100,7 @@ func (v *verifyView) harmless() []harmless {
 		{"DELETED", "deleted", func(f *verify.Findings) *verify.Tally { return &f.Deleted }},
 		{"COMPACTED", "compacted", func(f *verify.Findings) *verify.Tally { return &f.Compacted }},
 		{"META CHANGED", "metas changed", func(f *verify.Findings) *verify.Tally { return &f.MetaChanged }},
-		{"LETTER PERHAPS DELETED", "letters perhaps deleted", func(f *verify.Findings) *verify.Tally { return &f.LetterDeleted }},
+		{"LETTER PERHAPS DELETED", "letters perhaps deleted", func(f *verify.Findings) *verify.Tally { return &f.DeadLetterDeleted }},
 	}, func(one harmless) bool { return one.of(&all).Count == 0 })
 }
 
@@ -160,7 +160,7 @@ func (v *verifyView) summary() string {
 	counts := fmt.Sprintf("%s of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
 		"%s missing, %s", words.Count(all.Valid, "measurement"), v.Topic, all.StoredOnce+all.Repair.Repaired, all.DeadLettered, all.Expired,
 		all.Missing.Count, all.Doubled.Count-all.Repair.Repaired, all.Unknown.Count,
-		words.Count(all.LetterMissing.Count, "letter"), words.Count(all.Damaged.Count, "damaged bucket"))
+		words.Count(all.DeadLetterMissing.Count, "letter"), words.Count(all.Damaged.Count, "damaged bucket"))
 	if v.Content {
 		counts += fmt.Sprintf(", %d different", all.Different.Count)
 	}
@@ -238,13 +238,13 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 			"  The current EVENT_ settings may refuse the record, or read other measurements from it. Otherwise another program\n"+
 			"  wrote these buckets.\n", name, n, formatPlaces(&p.Unknown))
 	}
-	if n := p.LetterMissing.Count; n > 0 {
+	if n := p.DeadLetterMissing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d without a letter: %s not in the dead-letter topic: %s.\n"+
-			"  Check whether the topic's retention has deleted letters. Records that are read again become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.LetterMissing))
+			"  Check whether the topic's retention has deleted letters. Records that are read again become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.DeadLetterMissing))
 	}
-	if n := p.LetterDeleted.Count; n > 0 {
+	if n := p.DeadLetterDeleted.Count; n > 0 {
 		fmt.Fprintf(w, "%s: note: %d cannot be decoded, and %s may have been deleted: %s.\n", name, n,
-			words.Form(n, "its letter", "their letters"), formatPlaces(&p.LetterDeleted))
+			words.Form(n, "its letter", "their letters"), formatPlaces(&p.DeadLetterDeleted))
 	}
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
@@ -254,13 +254,13 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	}
 }
 
-// printDeletedLetters warns of deleted letters if the result depends on them.
-func (v *verifyView) printDeletedLetters(w io.Writer) {
+// printDeletedDeadLetters warns of deleted letters if the result depends on them.
+func (v *verifyView) printDeletedDeadLetters(w io.Writer) {
 	all := v.all()
-	if all.LetterDeleted.Count+all.Missing.Count == 0 {
+	if all.DeadLetterDeleted.Count+all.Missing.Count == 0 {
 		return
 	}
-	for _, d := range v.DeletedLetters {
+	for _, d := range v.DeletedDeadLetters {
 		fmt.Fprintf(w, "Letters before offset %d of %s were deleted. A record with a deleted letter cannot be distinguished from a record whose\n"+
 			"letter is lost. If MongoDB refused such a record, it counts as missing.\n", d.Before, d.Place)
 	}

@@ -299,7 +299,7 @@ func (l lock) take(ctx context.Context, from string) (bool, error) {
 
 // held returns the fields of the held lock. Those who wait may have another write timeout, so the lock says how long to wait.
 func (l lock) held() bson.D {
-	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: (holdTimes*l.c.WriteTimeout + claim.Grace(l.c.WriteTimeout)).Milliseconds()}}
+	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: (holdTimes*l.c.WriteTimeout + claim.WriteGrace(l.c.WriteTimeout)).Milliseconds()}}
 }
 
 // holder returns the holder's token and how long to wait for it at most. An empty token means that nobody holds the lock.

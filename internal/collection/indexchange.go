@@ -99,15 +99,15 @@ var ErrInterruptedBuild = errors.New("MongoDB may continue to build the index: c
 
 // buildIndex makes the index on buckets that serves a user's, and checks what MongoDB made.
 func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
-	const doing = "creating the index"
+	const operation = "creating the index"
 	if err := s.build(ctx, append(bson.D{{Key: "key", Value: index.Keys}}, fieldsOf(index.Options)...)); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
+			return fmt.Errorf("%s: %w: %w", operation, context.Cause(ctx), ErrInterruptedBuild)
 		}
 		if why := s.whyUnbuilt(user, err); why != "" {
-			return fmt.Errorf("%s: %w", why, mongodb.Failure(doing, err))
+			return fmt.Errorf("%s: %w", why, mongodb.Failure(operation, err))
 		}
-		return mongodb.Failure(doing, err)
+		return mongodb.Failure(operation, err)
 	}
 	specs, err := s.rawIndexes(ctx)
 	if err != nil {
@@ -116,14 +116,14 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 	name := nameIn(index.Options)
 	made := named(specs, name)
 	if made == nil {
-		return fmt.Errorf("%s: MongoDB acknowledged the index %q but does not list it", doing, name)
+		return fmt.Errorf("%s: MongoDB acknowledged the index %q but does not list it", operation, name)
 	}
 	if ignored := ignoredOptions(index.Options, made); len(ignored) > 0 {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}
 		return fmt.Errorf("%s: this MongoDB ignores %s, so the index would not work as specified and was dropped again",
-			doing, strings.Join(ignored, " and "))
+			operation, strings.Join(ignored, " and "))
 	}
 	return nil
 }

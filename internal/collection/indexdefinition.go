@@ -116,7 +116,7 @@ const keepTries = 5
 // keep writes a definition over any other under its name, because the index of that name was just made. It reads the definition
 // of a quicker writer first. So two commands at once both end, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
-	const doing = "storing the definition of the index"
+	const operation = "storing the definition of the index"
 	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
 	defer cancel()
 	for range keepTries {
@@ -135,7 +135,7 @@ func (s *series) keep(ctx context.Context, d indexDefinition) error {
 			written, err = s.replaceDefinition(ctx, have, d)
 		}
 		if err != nil {
-			return mongodb.Failure(doing, err)
+			return mongodb.Failure(operation, err)
 		}
 		if written {
 			return nil

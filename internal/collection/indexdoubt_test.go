@@ -27,10 +27,10 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 	}
 	segment := bson.D{{Key: "control", Value: append(of(bson.D{{Key: "meta", Value: bson.D{{Key: "zone", Value: 7}}}}), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0/0"}}})}}
 	const (
-		refusing = "while this index exists, MongoDB refuses a measurement with "
-		letter   = ": it becomes a dead letter (refused_by_database)"
-		nowhere  = "no measurement in the newest 2 buckets and segments has "
-		vain     = ": the index finds nothing there"
+		refusing   = "while this index exists, MongoDB refuses a measurement with "
+		deadLetter = ": it becomes a dead letter (refused_by_database)"
+		nowhere    = "no measurement in the newest 2 buckets and segments has "
+		vain       = ": the index finds nothing there"
 	)
 	made := func(keys string) []string {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 		}
 		return index.Doubts
 	}
-	if got := made(`{"device": 1}`); !slices.Equal(got, []string{refusing + "an array in device" + letter}) {
+	if got := made(`{"device": 1}`); !slices.Equal(got, []string{refusing + "an array in device" + deadLetter}) {
 		t.Errorf("where nothing is stored: %q", got)
 	}
 	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), []any{bucket, segment}); err != nil {
@@ -53,11 +53,11 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 		`{"meta.device": 1, "time": -1}`: nil,
 		`{"meta.zone": 1}`:               nil,
 		`{"meta": 1}`:                    nil,
-		`{"celsius": -1, "time": 1}`:     {refusing + "an array in celsius" + letter},
+		`{"celsius": -1, "time": 1}`:     {refusing + "an array in celsius" + deadLetter},
 		`{"meta.device": 1, "meta.site.floor": 1, "wind.speed": 1}`: {
-			refusing + "an array in wind.speed" + letter, refusing + "arrays in two of meta.device, meta.site.floor" + letter,
+			refusing + "an array in wind.speed" + deadLetter, refusing + "arrays in two of meta.device, meta.site.floor" + deadLetter,
 		},
-		`{"device": 1}`:           {nowhere + "device" + vain + ". They have meta.device: drop this index, and create one on that path", refusing + "an array in device" + letter},
+		`{"device": 1}`:           {nowhere + "device" + vain + ". They have meta.device: drop this index, and create one on that path", refusing + "an array in device" + deadLetter},
 		`{"meta.wind.speed": 1}`:  {nowhere + "meta.wind.speed" + vain + ". They have wind.speed: drop this index, and create one on that path"},
 		`{"meta.site.room": 1}`:   {nowhere + "meta.site.room" + vain},
 		`{"meta.device.type": 1}`: {nowhere + "meta.device.type" + vain},

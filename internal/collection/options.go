@@ -21,16 +21,16 @@ var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init
 // ReadDefinition reads the definition of a time series from its options collection. It returns ErrNotSetUp if there is no such
 // time series.
 func ReadDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Definition, err error) {
-	const doing = "reading the collection's options"
+	const operation = "reading the collection's options"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)})
 	switch {
 	case err != nil:
-		return d, mongodb.Failure(doing, err)
+		return d, mongodb.Failure(operation, err)
 	case raw == nil:
 		return d, ErrNotSetUp
 	}
 	if d, err = timeseries.ReadDefinition(raw); err != nil {
-		return d, fmt.Errorf("%s: %w", doing, err)
+		return d, fmt.Errorf("%s: %w", operation, err)
 	}
 	return d, nil
 }

@@ -30,14 +30,14 @@ func rollupConflict(namespace, held, wanted string) error {
 
 // ReadRollups reads the definition of a time series' rollups.
 func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, error) {
-	const doing = "reading the list of rollups"
+	const operation = "reading the list of rollups"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(rollup.DefinitionID)})
 	if err != nil {
-		return rollup.Definition{}, mongodb.Failure(doing, err)
+		return rollup.Definition{}, mongodb.Failure(operation, err)
 	}
 	d, err := rollup.ReadDefinition(raw)
 	if err != nil {
-		return d, fmt.Errorf("%s: %w", doing, err)
+		return d, fmt.Errorf("%s: %w", operation, err)
 	}
 	return d, nil
 }

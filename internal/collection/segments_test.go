@@ -205,10 +205,10 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	if _, _, err := s.setupSegments(collection.ViewAuto, collection.SegmentsOn); err != nil {
 		t.Fatal(err)
 	}
-	want := func(doing string, spans ...any) {
+	want := func(operation string, spans ...any) {
 		t.Helper()
 		if diff := cmp.Diff(spans, s.spans(t)); diff != "" {
-			t.Errorf("%s: %s", doing, diff)
+			t.Errorf("%s: %s", operation, diff)
 		}
 	}
 	want("made", int32(3600), int32(3600))
@@ -267,10 +267,10 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 func TestViewsAreMended(t *testing.T) {
 	s := newViewServer(t)
 	d := mongodbtest.Open(t, s.Fake)
-	mend := func(doing string, want bool) {
+	mend := func(operation string, want bool) {
 		t.Helper()
 		if mended, err := collection.Of(d, "events").MendView(t.Context()); err != nil || mended != want {
-			t.Errorf("%s: mended: %v, %v; want %v", doing, mended, err, want)
+			t.Errorf("%s: mended: %v, %v; want %v", operation, mended, err, want)
 		}
 	}
 	if _, err := s.setup(collection.ViewAuto); err != nil {

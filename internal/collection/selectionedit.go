@@ -193,9 +193,9 @@ func (e *editing) read(d bson.Raw) edited {
 }
 
 // pass reads the buckets that may be edited once, and edits the wanted ones.
-func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bool) error {
+func (e *editing) pass(ctx context.Context, operation string, wanted func(edited) bool) error {
 	if _, err := e.account(ctx); err != nil { // those that an earlier pass sent and did not edit come again
-		return mongodb.Failure(doing, err)
+		return mongodb.Failure(operation, err)
 	}
 	e.open, e.bytes = e.open[:0], 0
 	query := mongodb.Query{Filter: e.s.editable(), Projection: e.fields(), Batch: maxDeleted}
@@ -215,7 +215,7 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	if errors.Is(err, ErrKeptLonger) {
 		return err
 	}
-	return mongodb.Failure(doing, err)
+	return mongodb.Failure(operation, err)
 }
 
 // flush edits the open buckets. It edits buckets that got measurements meanwhile again, in their present state.
@@ -357,7 +357,7 @@ func (t TimeSeries) awaitInserts(ctx context.Context) error {
 	if err != nil {
 		return mongodb.Failure("reading how long consumers may still write", err)
 	}
-	longest := claim.Pending(claim.Grace(t.db.WriteTimeout()), claims)
+	longest := claim.Pending(claim.WriteGrace(t.db.WriteTimeout()), claims)
 	t.db.Log().Info("waiting until MongoDB can no longer execute pending inserts of consumers", "collection", t.name, "for", longest)
 	return sleep(ctx, longest)
 }

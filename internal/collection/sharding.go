@@ -91,7 +91,7 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	if !s.Router {
 		return s, nil
 	}
-	const doing = "reading how the collection is sharded"
+	const operation = "reading how the collection is sharded"
 	found, err := t.config("collections").FindOne(ctx, bson.D{
 		{Key: timeseries.FieldID, Value: t.bucketsNamespace()}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
 		{Key: "dropped", Value: bson.D{{Key: "$ne", Value: true}}}, {Key: "unsplittable", Value: bson.D{{Key: "$ne", Value: true}}},
@@ -100,7 +100,7 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 		return s, nil
 	}
 	if err != nil {
-		return s, mongodb.Failure(doing, t.db.Translate(err))
+		return s, mongodb.Failure(operation, t.db.Translate(err))
 	}
 	s.Key, _ = found.Lookup("key").DocumentOK()
 	of := bson.A{bson.D{{Key: "ns", Value: t.bucketsNamespace()}}}
@@ -113,7 +113,7 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$shard"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
 	}))
-	return s, mongodb.Failure(doing, t.db.Translate(err))
+	return s, mongodb.Failure(operation, t.db.Translate(err))
 }
 
 // config returns a collection of the database in which a cluster keeps its own metadata.

@@ -252,8 +252,8 @@ func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) 
 	return mongodb.Failure("reading the chunks and zones of segments", s.t.db.Translate(err))
 }
 
-func (s spreading) command(ctx context.Context, doing string, command bson.D) error {
-	return mongodb.Failure(doing, s.run(ctx, command))
+func (s spreading) command(ctx context.Context, operation string, command bson.D) error {
+	return mongodb.Failure(operation, s.run(ctx, command))
 }
 
 func (s spreading) run(ctx context.Context, command bson.D) error {

@@ -89,24 +89,24 @@ func (s *series) EvenExpiry(ctx context.Context) error {
 	if !s.db.Server().Sharded {
 		return nil
 	}
-	const doing = "setting the same expiry on all shards"
+	const operation = "setting the same expiry on all shards"
 	name, seconds, found, err := s.expiryNow(ctx)
 	switch {
 	case err != nil:
 		return err
 	case found:
-		return mongodb.Failure(doing, s.modifyExpiry(ctx, name, seconds))
+		return mongodb.Failure(operation, s.modifyExpiry(ctx, name, seconds))
 	}
 	err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, timeseries.MinPath(s.options.TimeField)+"_1"))
 	if mongodb.HasCode(err, mongodb.CodeIndexNotFound, mongodb.CodeNamespaceNotFound) {
 		return nil
 	}
-	return mongodb.Failure(doing, err)
+	return mongodb.Failure(operation, err)
 }
 
 // SetExpiry implements Upkeep.
 func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
-	const doing = "changing the expiry"
+	const operation = "changing the expiry"
 	name, _, found, err := s.expiryNow(ctx)
 	switch {
 	case err != nil:
@@ -114,7 +114,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 	case !found:
 		return s.createExpiry(ctx, seconds)
 	case seconds == 0:
-		return mongodb.Failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
+		return mongodb.Failure(operation, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
 	}
 	err = s.modifyExpiry(ctx, name, int64(seconds))
 	if mongodb.HasCode(err, mongodb.CodeCommandNotFound, mongodb.CodeNotImplemented) {
@@ -122,7 +122,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 			return s.createExpiry(ctx, seconds)
 		}
 	}
-	return mongodb.Failure(doing, err)
+	return mongodb.Failure(operation, err)
 }
 
 // createExpiry makes the expiry index if the server has such indexes.

@@ -76,12 +76,12 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 
 // refusal splits an error into a refusal, which says something about the server, and an unknown error. A missing right says
 // nothing about the server.
-func (s *series) refusal(doing string, err error) (refusal, unknown error) {
+func (s *series) refusal(operation string, err error) (refusal, unknown error) {
 	err = s.db.Translate(err)
 	if mongodb.Refuses(err) && !mongodb.LacksRight(err) {
 		return err, nil
 	}
-	return nil, mongodb.Failure(doing, err)
+	return nil, mongodb.Failure(operation, err)
 }
 
 // throughView reads all documents of a temporary view and drops it again. It tries the right to drop first, so that no view

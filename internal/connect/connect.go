@@ -38,9 +38,9 @@ const closingTimeout = 2 * time.Second
 type Connections struct {
 	Kafka *kafka.Client
 	// Schemas is the schema registry. Nil means that there is none.
-	Schemas  Schemas
-	Letters  *dlq.Producer // Nil means that DLQ_TOPIC is empty.
-	Database *mongodb.Database
+	Schemas     Schemas
+	DeadLetters *dlq.Producer // Nil means that DLQ_TOPIC is empty.
+	Database    *mongodb.Database
 	// Config are the settings, with the topics that are read: those named in KAFKA_TOPICS, and those that matched its patterns at
 	// Open.
 	Config config.Config
@@ -107,7 +107,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 		return err // waiting for Kafka would be pointless, and its error would hide the cause
 	}
 	// Even if a right is missing in MongoDB, create the dead-letter topics.
-	return errors.Join(err, n.openLetters(ctx, c, p))
+	return errors.Join(err, n.openDeadLetters(ctx, c, p))
 }
 
 // openKafka connects to Kafka, and checks that the topics exist.
@@ -227,8 +227,8 @@ func outage(err error) error {
 
 // Close closes the open connections. It returns when ctx ends, at the latest.
 func (n *Connections) Close(ctx context.Context) {
-	if n.Letters != nil {
-		n.Letters.Close()
+	if n.DeadLetters != nil {
+		n.DeadLetters.Close()
 	}
 	if n.Kafka != nil {
 		n.Kafka.Close()

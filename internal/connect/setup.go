@@ -158,23 +158,23 @@ func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series 
 	return true, nested, nil
 }
 
-// openLetters finds or creates the dead-letter topics.
-func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {
+// openDeadLetters finds or creates the dead-letter topics.
+func (n *Connections) openDeadLetters(ctx context.Context, c config.Config, p *Patience) error {
 	if !n.Config.HasDeadLetters() {
 		return nil
 	}
 	named := c.Kafka.Named()
-	o, w := LetterOptions(n.Config), kafkaWait(c, pipeline.DeadLetters)
+	o, w := DeadLetterOptions(n.Config), kafkaWait(c, pipeline.DeadLetterTopic)
 	o.Sources = slices.Clone(named)
-	n.Letters = dlq.New(n.Kafka, o)
-	if err := p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) }); err != nil {
+	n.DeadLetters = dlq.New(n.Kafka, o)
+	if err := p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.DeadLetters.Setup(ctx)) }); err != nil {
 		return err
 	}
 	sound, refused, err := n.eachTopic(ctx, named, func(topic string) error {
 		if slices.Contains(named, topic) {
 			return nil
 		}
-		return p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Add(ctx, topic)) })
+		return p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.DeadLetters.Add(ctx, topic)) })
 	})
 	return n.keep(sound, refused, err)
 }
@@ -290,8 +290,8 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 // apply to it, so all of its records are read. Add may be called again after an error.
 func (n *Connections) Add(ctx context.Context, topic string) error {
 	n.Kafka.BeginAtFirst(topic)
-	if n.Letters != nil {
-		if err := n.Letters.Add(ctx, topic); err != nil {
+	if n.DeadLetters != nil {
+		if err := n.DeadLetters.Add(ctx, topic); err != nil {
 			return err
 		}
 	}

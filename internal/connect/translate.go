@@ -64,7 +64,7 @@ func GroupOptions(c config.Config, log *slog.Logger) group.Options {
 	return group.Options{
 		GroupID: c.Kafka.GroupID, Topics: c.Kafka.Topics, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
-		Shutdown: c.Service.ShutdownTimeout - ClosingReserve(c.Service.ShutdownTimeout), HandOver: Grace(c), ErrorAfter: pipeline.ErrorAfter, Logger: log,
+		Shutdown: c.Service.ShutdownTimeout - ClosingReserve(c.Service.ShutdownTimeout), HandOver: WriteGrace(c), ErrorAfter: pipeline.ErrorAfter, Logger: log,
 		Page: c.Service.PagePort(),
 	}
 }
@@ -162,8 +162,8 @@ func Portion(c config.Config) int {
 	return pipeline.DefaultPortion
 }
 
-// LetterOptions returns the options of dead letters.
-func LetterOptions(c config.Config) dlq.Options {
+// DeadLetterOptions returns the options of dead letters.
+func DeadLetterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
 		Sources: c.Kafka.Topics, TopicFor: c.DeadLettersFor, GroupID: c.Kafka.GroupID, Create: c.DLQ.Create,
 		Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
@@ -174,8 +174,8 @@ func LetterOptions(c config.Config) dlq.Options {
 // SHUTDOWN_TIMEOUT, because a supervisor kills a process that takes longer.
 func ClosingReserve(shutdown time.Duration) time.Duration { return min(time.Second, shutdown/10) }
 
-// Grace returns how long after its sending a write may still be executed.
-func Grace(c config.Config) time.Duration { return claim.Grace(c.MongoDB.WriteTimeout) }
+// WriteGrace returns how long after its sending a write may still be executed.
+func WriteGrace(c config.Config) time.Duration { return claim.WriteGrace(c.MongoDB.WriteTimeout) }
 
 // Schemas is a schema registry.
 type Schemas = pipeline.Schemas

@@ -12,7 +12,7 @@ import (
 func TestGridHasNoGapsAndNoOverlaps(t *testing.T) {
 	cells, deepest := map[[2]int]string{}, 0
 	for _, p := range placed(rows) {
-		title, at := p["title"].(string), p["gridPos"].(position)
+		title, at := p["title"].(string), p["gridPos"].(gridPosition)
 		for x := at.X; x < at.X+at.W; x++ {
 			for y := at.Y; y < at.Y+at.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= lineWidth {

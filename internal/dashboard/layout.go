@@ -70,8 +70,8 @@ func expand(query string) string {
 	return strings.NewReplacer("%topic%", `job=~"$job", topic=~"$topic"`, "%job%", `job=~"$job"`).Replace(query)
 }
 
-// position is the place of a panel in the grid.
-type position struct {
+// gridPosition is the place of a panel in the grid.
+type gridPosition struct {
 	X int `json:"x"`
 	Y int `json:"y"`
 	W int `json:"w"`
@@ -81,17 +81,17 @@ type position struct {
 // placed sets the position of each panel, from left to right. Each line has panels of one height.
 func placed(rows []row) []object {
 	var all []object
-	add := func(o object, at position) {
+	add := func(o object, at gridPosition) {
 		o["id"], o["gridPos"] = len(all)+1, at
 		all = append(all, o)
 	}
 	y := 0
 	for _, r := range rows {
-		add(object{"type": "row", "title": r.title, "collapsed": false, "panels": []object{}}, position{0, y, lineWidth, headingHigh})
+		add(object{"type": "row", "title": r.title, "collapsed": false, "panels": []object{}}, gridPosition{0, y, lineWidth, headingHigh})
 		y += headingHigh
 		x := 0
 		for _, p := range r.panels {
-			add(p.draw(), position{x, y, p.width, p.high()})
+			add(p.draw(), gridPosition{x, y, p.width, p.high()})
 			if x += p.width; x >= lineWidth {
 				x, y = 0, y+p.high()
 			}

@@ -57,7 +57,7 @@ var rows = []row{
 			{`sum(waterwheel_lag_records{%topic%})`, "records"},
 		}, 0, 0},
 		{"Dead letters", "Records in the selected time range that could not be stored and went to the dead-letter topic.", number, sixth, "short", []query{
-			{`sum(increase(waterwheel_letters_total{%topic%}[$__range]))`, "dead letters"},
+			{`sum(increase(waterwheel_dead_letters_total{%topic%}[$__range]))`, "dead letters"},
 		}, 1, 0},
 		{"Stopped partitions", "Partitions that have stopped and wait for an operator; the runbook has an entry for each reason.", number, sixth, "short", []query{
 			{`sum(waterwheel_partitions_stopped{%job%}) or vector(0)`, "partitions"},
@@ -75,7 +75,7 @@ var rows = []row{
 			{`topk(10, max by (topic, partition) (waterwheel_lag_records{%topic%}))`, "{{topic}}/{{partition}}"},
 		}, 0, 0},
 		{"Dead letters per minute", "Records that went to the dead-letter topic, by reason; the runbook has an entry for each.", stacked, half, "short", []query{
-			{`60 * sum by (reason) (rate(waterwheel_letters_total{%topic%}[$__rate_interval]))`, "{{reason}}"},
+			{`60 * sum by (reason) (rate(waterwheel_dead_letters_total{%topic%}[$__rate_interval]))`, "{{reason}}"},
 		}, 0, 0},
 	}},
 	{"Flushes and writes", []panel{

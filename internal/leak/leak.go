@@ -13,15 +13,15 @@ import (
 
 const (
 	module = "waterwheel/"
-	// grace is how long goroutines may take to end after the last test.
-	grace = 5 * time.Second
+	// writeGrace is how long goroutines may take to end after the last test.
+	writeGrace = 5 * time.Second
 )
 
 // Main is the body of a TestMain. It runs the tests and exits, with an error if goroutines are left.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := leftAfter(grace); len(left) > 0 {
+		if left := leftAfter(writeGrace); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "%d goroutines are left after the tests:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 			code = 1
 		}

@@ -16,7 +16,7 @@ func TestLeftFindsWhatStillRuns(t *testing.T) {
 		t.Errorf("found %q", left)
 	}
 	close(end)
-	if left := leftAfter(grace); len(left) > 0 {
+	if left := leftAfter(writeGrace); len(left) > 0 {
 		t.Errorf("found what has ended: %q", left)
 	}
 }

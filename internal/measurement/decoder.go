@@ -80,9 +80,9 @@ type Decoder struct {
 	parts    int    // events of the record, stored or not
 	badParts int    // results that are errors
 	// tombstones counts the events that are null and the data points without a recorded value.
-	tombstones int
-	skipped    int // events that EVENT_SKIP leaves out
-	letters    int // bytes of the errors' values that are not cut out of the record
+	tombstones  int
+	skipped     int // events that EVENT_SKIP leaves out
+	deadLetters int // bytes of the errors' values that are not cut out of the record
 
 	// The state of the record being decoded:
 	record record.Record
@@ -193,7 +193,7 @@ func (d *Decoder) reset(r record.Record) {
 	d.value, d.unfolded, d.deflater, d.need = nil, 0, deflater{}, nil
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
 	d.time.timestamp = r.Timestamp
-	d.parts, d.badParts, d.skipped, d.tombstones, d.letters = 0, 0, 0, 0, 0
+	d.parts, d.badParts, d.skipped, d.tombstones, d.deadLetters = 0, 0, 0, 0, 0
 }
 
 // bufferBytes estimates the size of the buffers that a large record enlarges.

@@ -342,7 +342,7 @@ func FuzzDecodeOTLP(f *testing.F) {
 		results, _ := d.Decode(r)
 		for i := range results {
 			if wrong := results[i].Err; wrong != nil {
-				checkLetter(t, d, r, wrong)
+				checkDeadLetter(t, d, r, wrong)
 			} else {
 				checkMeasurement(t, results[i].Measurement, results[i].Measurement.Position.Part)
 			}
@@ -350,8 +350,8 @@ func FuzzDecodeOTLP(f *testing.F) {
 	})
 }
 
-// checkLetter checks that a part's letter is the result of Element, and is refused for the same reason by itself.
-func checkLetter(t *testing.T, d *Decoder, r record.Record, wrong *DecodeError) {
+// checkDeadLetter checks that a part's letter is the result of Element, and is refused for the same reason by itself.
+func checkDeadLetter(t *testing.T, d *Decoder, r record.Record, wrong *DecodeError) {
 	t.Helper()
 	checkError(t, wrong, wrong.Part)
 	if element, ok := d.Element(r, wrong.Part); !ok || !bytes.Equal(element, wrong.Value) {

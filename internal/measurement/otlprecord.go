@@ -115,7 +115,7 @@ func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
 			return failed
 		}
 		wrong.Value = value
-		d.letters += len(value)
+		d.deadLetters += len(value)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxLetters bounds the bytes that are made for the errors of one record, and not cut out of it. Each error repeats the fields
+// maxDeadLetters bounds the bytes that are made for the errors of one record, and not cut out of it. Each error repeats the fields
 // outside of its list.
-const maxLetters = 8 << 20
+const maxDeadLetters = 8 << 20
 
 // decodeTexts decodes a record of several events. They are the elements of an array, or several texts one after another. If too
 // many events are bad, it only checks that the rest is JSON.
@@ -50,7 +50,7 @@ func (d *Decoder) decodeArray() *DecodeError {
 
 // isTooBad reports whether the record is refused as a whole because too many of its events are bad. None of it is then stored, so
 // the whole record can be produced again after a repair.
-func (d *Decoder) isTooBad() bool { return d.badParts > maxBadParts || d.letters > maxLetters }
+func (d *Decoder) isTooBad() bool { return d.badParts > maxBadParts || d.deadLetters > maxDeadLetters }
 
 // tooManyBad is the error of a record that is refused as a whole.
 func (d *Decoder) tooManyBad() *DecodeError {
@@ -65,7 +65,7 @@ func (d *Decoder) tooManyBad() *DecodeError {
 				maxBadParts, d.parts, bad.Part, bad)
 		default:
 			return newError(BadElements, "", "%d of the record's elements cannot be stored. Their dead letters (each has the fields outside the list) would take more than %d MiB, so no element is stored; element %d: %s",
-				d.badParts, maxLetters>>20, bad.Part, bad)
+				d.badParts, maxDeadLetters>>20, bad.Part, bad)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
 			return failed
 		}
 		err.Value = value
-		d.letters += len(value)
+		d.deadLetters += len(value)
 	}
 	d.addPart(m, err)
 	return nil

@@ -38,7 +38,7 @@ var Table = []Section{
 		{"records_read_total", Counter, partition, "records", "records read from Kafka"},
 		{"measurements_stored_total", Counter, partition, "measurements", "measurements durably stored in MongoDB"},
 		{"measurements_skipped_total", Counter, partition + ",reason=replayed|tombstone|event_skip", "measurements", "measurements and events that were skipped, by reason: `replayed` (stored before), `tombstone` (a null value, or a value with null at `EVENT_ROOT`), `event_skip` (an event that `EVENT_SKIP` excludes, or whose lists in `EVENT_LIST` are empty)"},
-		{"letters_total", Counter, partition + ",reason", "dead letters", "dead letters acknowledged by the dead-letter topic, by [reason](runbook.md#letters)"},
+		{"dead_letters_total", Counter, partition + ",reason", "dead letters", "dead letters acknowledged by the dead-letter topic, by [reason](runbook.md#dead-letters)"},
 		{"unreadable_batches_skipped_total", Counter, partition, "record batches", "unreadable record batches that were skipped because `KAFKA_SKIP_CORRUPT` lists them"},
 		{"records_expired_total", Counter, partition, "records", "records that Kafka's retention deleted before they were read"},
 	}},
@@ -100,7 +100,7 @@ var Table = []Section{
 		{"rollup_work_seconds_total", Counter, "", "seconds", "time spent on rollups, without pauses"},
 	}},
 	{"Memory", []Metric{
-		{"memory_bytes", Gauge, "kind=buckets|pending|stored_positions|letters|ledger|fetch|reserved", "bytes", "memory that counts towards the budget, by kind: `buckets`; `pending` (measurements that wait for a write); `stored_positions` (positions known to be stored, while records are replayed); `letters` (dead letters); `ledger` (tracking of writes, dead letters and look-ups); `fetch` (fetched records and results of look-ups that are not processed yet); `reserved` (for the encoded writes of the next flush)"},
+		{"memory_bytes", Gauge, "kind=buckets|pending|stored_positions|dead_letters|tracking|fetch|reserved", "bytes", "memory that counts towards the budget, by kind: `buckets`; `pending` (measurements that wait for a write); `stored_positions` (positions known to be stored, while records are replayed); `dead_letters` (dead letters); `tracking` (tracking of writes, dead letters and look-ups); `fetch` (fetched records and results of look-ups that are not processed yet); `reserved` (for the encoded writes of the next flush)"},
 		{"memory_limit_bytes", Gauge, "", "bytes", "the memory budget for all kinds together"},
 		{"fetch_paused", Gauge, partition, "0 or 1", "1 while fetching is paused because too much data waits to be processed"},
 	}},

@@ -198,7 +198,7 @@ func (d *Database) Explain(err error) error {
 // Ping asks the primary for an answer.
 func (d *Database) Ping(ctx context.Context) error {
 	if err := d.client.Ping(ctx, readpref.Primary()); err != nil {
-		return &OutageError{Doing: "pinging MongoDB", Err: d.reached(err)}
+		return &OutageError{Operation: "pinging MongoDB", Err: d.reached(err)}
 	}
 	return nil
 }

@@ -197,26 +197,26 @@ func Refuses(err error) bool {
 
 // OutageError is a failure that may pass by itself, such as no answer, no primary or an overloaded server.
 type OutageError struct {
-	Doing string // a gerund: "reading the claim"
-	Err   error
+	Operation string // a gerund: "reading the claim"
+	Err       error
 }
 
 // Error says what was being done, and the cause.
-func (e *OutageError) Error() string { return fmt.Sprintf("%s: %v", e.Doing, e.Err) }
+func (e *OutageError) Error() string { return fmt.Sprintf("%s: %v", e.Operation, e.Err) }
 
 // Unwrap returns the cause.
 func (e *OutageError) Unwrap() error { return e.Err }
 
 // RefusedError is a failure that does not pass by itself, because MongoDB refuses the request.
 type RefusedError struct {
-	Doing   string
-	Code    int32
-	Message string
+	Operation string
+	Code      int32
+	Message   string
 }
 
 // Error says what was refused, and why.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s: MongoDB refuses the request with code %d, %s: %s", e.Doing, e.Code, cmp.Or(answers[e.Code].name, "an unknown code"), e.Message)
+	return fmt.Sprintf("%s: MongoDB refuses the request with code %d, %s: %s", e.Operation, e.Code, cmp.Or(answers[e.Code].name, "an unknown code"), e.Message)
 }
 
 // Is makes the error match claim.ErrRefused. A missing right also matches claim.ErrUnauthorized.
@@ -276,17 +276,17 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 
 // Failure turns the error of a Collection into one that the caller acts on: claim.ErrLapsed, *RefusedError or *OutageError. It
 // returns nil and a *record.StopError unchanged.
-func Failure(doing string, err error) error {
+func Failure(operation string, err error) error {
 	if _, ok := errors.AsType[*record.StopError](err); err == nil || ok {
 		return err
 	}
 	if errors.Is(err, claim.ErrLapsed) {
-		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
+		return fmt.Errorf("%s: %w", operation, claim.ErrLapsed)
 	}
 	if c, ok := errors.AsType[*CommandError](err); ok && (ClassOf(c.Code) == refused || ClassOf(c.Code).BlamesDocument()) {
-		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
+		return &RefusedError{Operation: operation, Code: c.Code, Message: c.Message}
 	}
-	return &OutageError{Doing: doing, Err: err}
+	return &OutageError{Operation: operation, Err: err}
 }
 
 // MongoDB's built-in roles.

@@ -78,7 +78,7 @@ func (d *Database) explain(err error) error {
 
 // away makes an OutageError of connecting.
 func (d *Database) away(format string, args ...any) error {
-	return &OutageError{Doing: connecting, Err: fmt.Errorf(format, args...)}
+	return &OutageError{Operation: connecting, Err: fmt.Errorf(format, args...)}
 }
 
 // loginCut reports whether a login got no answer, or met a server without time for it. False means that the server refused the
@@ -130,7 +130,7 @@ func unreadableURI(err error, uri string) error {
 	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // the driver quotes the URI after this character
 	text = strings.TrimRight(text, " :")
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
-		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: correct the name in MONGODB_URI, or create its "+
+		return &OutageError{Operation: connecting, Err: fmt.Errorf("DNS does not know %s: correct the name in MONGODB_URI, or create its "+
 			"DNS record", unknown.Name)}
 	}
 	return fmt.Errorf("MONGODB_URI: %s; write mongodb://user:password@host:27017/database or mongodb+srv://…, and in user and password "+

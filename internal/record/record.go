@@ -137,8 +137,8 @@ type Transaction struct {
 // WholeRecord is the Part of a letter that stands for a whole record, and not for one element of an array record.
 const WholeRecord int32 = -1
 
-// Letter is a record, or one element of an array record, that cannot be stored.
-type Letter struct {
+// DeadLetter is a record, or one element of an array record, that cannot be stored.
+type DeadLetter struct {
 	// Place, TopicID and Part identify the source of the letter. If two letters are equal in them, the letter was produced twice.
 	// TopicID is zero if it is unknown.
 	Place

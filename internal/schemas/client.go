@@ -1,3 +1,5 @@
+// Package schemas reads schemas from a registry that speaks Confluent's protocol. It caches them, because an id never changes its
+// meaning.
 package schemas
 
 import (

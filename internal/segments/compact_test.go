@@ -98,7 +98,7 @@ func (c *consumer) send(sleep func(int), calls []*call) bool {
 	for _, k := range calls {
 		good = good && k.known && k.err != refused
 		if k.sent && !k.known {
-			c.commandsUntil = max(c.commandsUntil, k.at+grace+1)
+			c.commandsUntil = max(c.commandsUntil, k.at+writeGrace+1)
 		}
 	}
 	return good
@@ -189,7 +189,7 @@ func (c *consumer) insertBucket(doc document, attempt int) (seq int, err string)
 // inTime reports whether every query that sees the buckets finds all of them, and whether there is time to learn the results of
 // the commands that end the segments.
 func (c *consumer) inTime(p *plan) bool {
-	if c.clock()+margin+grace < p.from {
+	if c.clock()+margin+writeGrace < p.from {
 		return true
 	}
 	c.w.saw(insertedLate)

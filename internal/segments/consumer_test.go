@@ -82,7 +82,7 @@ func (c *consumer) await(sleep func(int), calls []*call, hasty ...string) bool {
 			c.flying--
 		}
 		if k.sent && !k.known {
-			c.unknownUntil = max(c.unknownUntil, k.at+grace+1)
+			c.unknownUntil = max(c.unknownUntil, k.at+writeGrace+1)
 		}
 	}
 	return all
@@ -141,7 +141,7 @@ func (c *consumer) run(sleep func(int), wait bool) {
 // claim waits until no write of the former owner can be executed any more, and then claims the partition.
 func (c *consumer) claim(sleep func(int), wait bool) {
 	if wait && c.w.with(waitForFormer) {
-		for until := c.w.now + leaseTime + grace + 1; c.w.now < until; {
+		for until := c.w.now + leaseTime + writeGrace + 1; c.w.now < until; {
 			c.retry(sleep)
 		}
 	}
@@ -162,7 +162,7 @@ func (c *consumer) claim(sleep func(int), wait bool) {
 	}
 }
 
-// load reads D, the positions in all documents.
+// load reads the stored positions, that is, the positions in all documents.
 func (c *consumer) load(sleep func(int)) {
 	c.position = c.w.committed
 	s := c.look(sleep, fenceD)
@@ -227,12 +227,12 @@ func (c *consumer) store(sleep func(int), doc document) {
 		id := idOf(doc, attempt)
 		c.unresolved[id] = true
 		for _, r := range doc.rows {
-			c.w.sent[r.position] = c.w.now + grace
+			c.w.sent[r.position] = c.w.now + writeGrace
 		}
 		k := c.start(func() (int, string) { return c.w.db.insert(id, doc) })
 		c.one(sleep, k)
 		if k.sent && !k.known {
-			late = k.at + grace + 1
+			late = k.at + writeGrace + 1
 		}
 		switch {
 		case k.done():

@@ -5,9 +5,9 @@
 //
 // For the write of a segment E1 to E7 hold as for any bucket. Compaction adds a second place for the same measurements:
 //
-//   - D is the set of positions that any document lists: segments, ended or not, buckets, shown or not, and notes of deletions. A
+//   - The stored positions are the positions that any document lists: segments, ended or not, buckets, shown or not, and notes of deletions. A
 //     position leaves the segments only when its bucket is acknowledged and all segments of the compaction have ended. It leaves the
-//     buckets only when no segment has ended. Either ended segments or hidden buckets would suffice for D. The program uses both.
+//     buckets only when no segment has ended. Either ended segments or hidden buckets would suffice for the stored positions. The program uses both.
 //   - Compacted measurements do not change. Segments are frozen first, and read after the freeze is acknowledged. Nobody edits a
 //     frozen segment, so the buckets made of it hold the same measurements until it is deleted.
 //   - One question decides. Frozen segments are the only record of a compaction. It is finished if any of its segments has ended,
@@ -44,7 +44,7 @@
 //	model_test.go       the tests; race_test.go: fewer runs for the race detector; guards_test.go: the rules that a run can switch off
 //	world_test.go       time, processes, commands in flight, faults; check_test.go: checks at the end of a run
 //	database_test.go    a replica set whose majority lags
-//	consumer_test.go    an owner's claim, its D, its flushes and its commits of offsets
+//	consumer_test.go    an owner's claim, its stored positions, its flushes and its commits of offsets
 //	compact_test.go     compactions of an owner; recover_test.go: recovery of interrupted compactions; sweep_test.go: the end of segments
 //	readers_test.go     queries; operators_test.go: edits of whole series, expiry
 package segments

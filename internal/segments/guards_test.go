@@ -59,14 +59,14 @@ var pairs = [][2]guard{{dWithEnded, dWithHidden}}
 func (w *world) provoke(g guard) {
 	switch g {
 	case releaseClean: // releases during compactions
-		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
+		w.late, w.spread, w.often, w.habit, w.catching = 0.3, writeGrace/4, 1, 4, 1
 	case insertsInTime: // a slow owner
-		w.loss, w.breaks, w.slow, w.catching, w.ahead, w.often, w.trouble = 0, 0, 0.3, 1, 40, 1, 0.003
+		w.loss, w.breaks, w.slow, w.catching, w.ahead, w.often, w.failure = 0, 0, 0.3, 1, 40, 1, 0.003
 	case compactResolved: // a flush that takes longer to judge than its segment exists
-		w.loss, w.breaks, w.slow, w.lazy, w.ahead, w.often, w.many, w.trouble = 0, 0.1, 0, 0.5, 40, 1, 6, 0.003
+		w.loss, w.breaks, w.slow, w.lazy, w.ahead, w.often, w.many, w.failure = 0, 0.1, 0, 0.5, 40, 1, 6, 0.003
 	case repairOpen, repairStable: // a slow operator
 		w.loss, w.breaks, w.slow, w.lazy, w.edits, w.expiring = 0, 0, 0.5, 0.5, 2, 0.3
 	case repairSame: // a slow repair, and an operator who does not have to wait long
-		w.loss, w.late, w.breaks, w.slow, w.lazy, w.edits, w.ahead, w.often, w.many, w.trouble = 0, 0.05, 0, 0, 0.5, 2, 40, 1, 6, 0.003
+		w.loss, w.late, w.breaks, w.slow, w.lazy, w.edits, w.ahead, w.often, w.many, w.failure = 0, 0.05, 0, 0, 0.5, 2, 40, 1, 6, 0.003
 	}
 }

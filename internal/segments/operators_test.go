@@ -237,7 +237,7 @@ func (w *world) repair(sleep func(int), position int) bool {
 		})
 	})
 	if !w.await(sleep, []*call{k}) && !k.known {
-		sleep(grace + replicaLag + 1) // otherwise the next repair could remove the other copy too
+		sleep(writeGrace + replicaLag + 1) // otherwise the next repair could remove the other copy too
 	}
 	return false
 }

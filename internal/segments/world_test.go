@@ -10,7 +10,7 @@ import (
 // These are times in ticks. A write is executed within the grace after it is sent, or never.
 const (
 	writeTimeout = 8
-	grace        = 3 * writeTimeout
+	writeGrace   = 3 * writeTimeout
 	leaseTime    = 8
 	queryTime    = 10 // the longest time of a query
 	replicaLag   = 4  // a query reads no older state than this
@@ -58,7 +58,7 @@ type world struct {
 	spread      int     // the range of arrival times of late commands within the grace
 	slow        float64 // how often an owner pauses between two steps of a compaction
 	lazy        float64 // how often a flush, an operator or a repair pauses
-	trouble     float64 // how often there is a fault of the owner or the database
+	failure     float64 // how often there is a fault of the owner or the database
 	habit       int     // the most frequent fault
 	edits       int     // the longest time between operations
 	many        int     // the most segments of one compaction
@@ -98,10 +98,10 @@ func newWorld(seed uint64, without ...guard) *world {
 	w.loss = []float64{0, 0.05, 0.15}[w.random.IntN(3)]
 	w.late = []float64{0.05, 0.3, 0.6}[w.random.IntN(3)]
 	w.breaks = []float64{0, 0.05, 0.3}[w.random.IntN(3)]
-	w.spread = []int{grace / 4, grace, grace}[w.random.IntN(3)]
+	w.spread = []int{writeGrace / 4, writeGrace, writeGrace}[w.random.IntN(3)]
 	w.slow = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
 	w.lazy = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
-	w.trouble = []float64{0.01, 0.03}[w.random.IntN(2)]
+	w.failure = []float64{0.01, 0.03}[w.random.IntN(2)]
 	w.habit = w.random.IntN(7)
 	w.often = []int{2, 15}[w.random.IntN(2)]
 	w.ahead = []int{60, 80, 120}[w.random.IntN(3)]
@@ -184,10 +184,10 @@ func (w *world) start(execute func() (seq int, err string)) *call {
 	}
 	delay := w.random.IntN(2)
 	if w.chaos && w.chance(w.late) {
-		delay = grace - w.random.IntN(w.spread+1)
+		delay = writeGrace - w.random.IntN(w.spread+1)
 	}
 	if w.chaos && w.chance(w.breaks) {
-		k.broken, delay = w.now+1, grace-w.random.IntN(w.spread+1)
+		k.broken, delay = w.now+1, writeGrace-w.random.IntN(w.spread+1)
 	}
 	w.requests = append(w.requests, request{w.now + delay, func() {
 		if w.chaos && w.chance(w.loss/5) {
@@ -281,7 +281,7 @@ func (w *world) run() {
 				w.born = append(w.born, w.now)
 			}
 		}
-		if w.chaos && w.chance(w.trouble) {
+		if w.chaos && w.chance(w.failure) {
 			w.disturb()
 		}
 		if w.chaos && w.chance(w.expiring) {

@@ -38,20 +38,20 @@ func (v *hourSeen) charts() []chart {
 		v.chart("stored per second", count, storedOf),
 		v.chart("freshness", seconds, freshnessOf),
 		v.chart("lag, in records", count, lagOf),
-		v.letters(),
+		v.deadLetters(),
 	}
 }
 
-func storedOf(s *sample) float64    { return s.stored }
-func freshnessOf(s *sample) float64 { return s.freshness }
-func lagOf(s *sample) float64       { return s.lag }
-func lettersOf(s *sample) float64   { return s.letters }
+func storedOf(s *sample) float64      { return s.stored }
+func freshnessOf(s *sample) float64   { return s.freshness }
+func lagOf(s *sample) float64         { return s.lag }
+func deadLettersOf(s *sample) float64 { return s.deadLetters }
 
-// letters is the chart of dead letters. Its Now is the total of the hour, not the present value.
-func (v *hourSeen) letters() chart {
-	c := v.chart("dead letters in this hour", count, lettersOf)
+// deadLetters is the chart of dead letters. Its Now is the total of the hour, not the present value.
+func (v *hourSeen) deadLetters() chart {
+	c := v.chart("dead letters in this hour", count, deadLettersOf)
 	if c.Now != text.Unknown {
-		c.Now = Count(v.lastHour(lettersOf))
+		c.Now = Count(v.lastHour(deadLettersOf))
 	}
 	c.Spoken = c.Name + ": " + c.Now
 	return c
@@ -186,7 +186,7 @@ func (v *hourSeen) wallRows() (rows []row, hidden int) {
 	}
 	slices.SortFunc(partitions, record.Partition.Compare)
 	if hidden = len(partitions) - maxRows; hidden > 0 {
-		slices.SortStableFunc(partitions, func(a, b record.Partition) int { return v.trouble(b) - v.trouble(a) })
+		slices.SortStableFunc(partitions, func(a, b record.Partition) int { return v.failure(b) - v.failure(a) })
 		partitions = partitions[:maxRows]
 		slices.SortFunc(partitions, record.Partition.Compare)
 	}
@@ -196,8 +196,8 @@ func (v *hourSeen) wallRows() (rows []row, hidden int) {
 	return rows, max(0, hidden)
 }
 
-// trouble measures how much of the hour a partition was not fresh.
-func (v *hourSeen) trouble(p record.Partition) (sum int) {
+// failure measures how much of the hour a partition was not fresh.
+func (v *hourSeen) failure(p record.Partition) (sum int) {
 	for _, c := range v.walls[p] {
 		if c > cellFresh {
 			sum += int(c)
@@ -279,10 +279,10 @@ func (v *hourSeen) eventRows() (rows []row) {
 		return words.Count(s.claims, "partition") + " claimed"
 	})
 	add("dead letters", "late", func(s *sample) string {
-		if s.letters == 0 {
+		if s.deadLetters == 0 {
 			return ""
 		}
-		return words.Count(int(s.letters), "dead letter")
+		return words.Count(int(s.deadLetters), "dead letter")
 	})
 	for of := range pipeline.Dependencies {
 		add(of.Name()+" failed", "stopped", func(s *sample) string {

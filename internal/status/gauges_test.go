@@ -27,9 +27,9 @@ func twoPartitions(now time.Time) []*pipeline.Status {
 	return []*pipeline.Status{
 		{
 			Partition: record.Partition{Topic: "a"}, Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: now.UnixMilli() - 9000, Newest: now.UnixMilli() - 1000,
-			ClaimWait: 3 * time.Second, PendingFor: time.Second, BucketBytes: 1, PendingBytes: 2, StoredBytes: 3, LetterBytes: 4, LedgerBytes: 5,
+			ClaimWait: 3 * time.Second, PendingFor: time.Second, BucketBytes: 1, PendingBytes: 2, StoredBytes: 3, DeadLetterBytes: 4, TrackingBytes: 5,
 			ReservedBytes: 6, Unknown: 7, Buckets: bucketer.Stats{
-				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1400, MeasurementsStaged: 300, BucketInserts: 2, BucketsReopened: 3,
+				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1400, MeasurementsInSegments: 300, BucketInserts: 2, BucketsReopened: 3,
 			},
 		},
 		{
@@ -66,8 +66,8 @@ waterwheel_lag_seconds{partition="0",topic="b"} 0
 # TYPE waterwheel_memory_bytes gauge
 waterwheel_memory_bytes{kind="buckets"} 1
 waterwheel_memory_bytes{kind="fetch"} 0
-waterwheel_memory_bytes{kind="ledger"} 5
-waterwheel_memory_bytes{kind="letters"} 4
+waterwheel_memory_bytes{kind="tracking"} 5
+waterwheel_memory_bytes{kind="dead_letters"} 4
 waterwheel_memory_bytes{kind="pending"} 2
 waterwheel_memory_bytes{kind="reserved"} 6
 waterwheel_memory_bytes{kind="stored_positions"} 3

@@ -46,16 +46,16 @@ func (c cell) String() string {
 // sample is the state of the consumer at one moment, and what it did since the previous sample. Counts are zero if nothing
 // happened. lag and freshness are -1 if they are unknown.
 type sample struct {
-	tick       int64 // the moment, in intervals since 1970. Zero means that there is no sample.
-	before     int64 // how many measurements the process had stored at the previous sample
-	total      int64 // how many it has stored now
-	stored     float64
-	lag        float64
-	freshness  float64
-	letters    float64
-	claims     int
-	generation int32 // the generation that began in this interval. Zero means none.
-	failing    [pipeline.Dependencies]bool
+	tick        int64 // the moment, in intervals since 1970. Zero means that there is no sample.
+	before      int64 // how many measurements the process had stored at the previous sample
+	total       int64 // how many it has stored now
+	stored      float64
+	lag         float64
+	freshness   float64
+	deadLetters float64
+	claims      int
+	generation  int32 // the generation that began in this interval. Zero means none.
+	failing     [pipeline.Dependencies]bool
 }
 
 // hour keeps the samples of the last hour. It is safe for concurrent use.
@@ -117,7 +117,7 @@ func (h *hour) note(s seen) {
 		}
 	}
 	one.stored = float64(one.total-one.before) / max(s.at.Sub(h.lastAt).Seconds(), 0.001)
-	one.letters = float64(s.done.Letters - h.last.Letters)
+	one.deadLetters = float64(s.done.DeadLetters - h.last.DeadLetters)
 	if s.generation >= 0 && s.generation != h.generation {
 		one.generation = s.generation
 	}
@@ -127,7 +127,7 @@ func (h *hour) note(s seen) {
 	h.last, h.lastAt = s.done, s.at
 	at := &h.samples[slot(one.tick, hourSamples)]
 	if at.tick == one.tick {
-		one.before, one.letters, one.claims = at.before, one.letters+at.letters, one.claims+at.claims
+		one.before, one.deadLetters, one.claims = at.before, one.deadLetters+at.deadLetters, one.claims+at.claims
 		if one.generation == 0 {
 			one.generation = at.generation
 		}

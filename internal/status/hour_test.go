@@ -35,13 +35,13 @@ func hourOf(t *testing.T, samples int, at func(i int, now time.Time) seen) *hour
 func TestAnHourIsKept(t *testing.T) {
 	v := hourOf(t, 2*hourSamples, func(i int, now time.Time) seen {
 		return seen{
-			done: pipeline.Totals{Stored: int64(i) * 1000, Letters: int64(i)}, generation: 3,
+			done: pipeline.Totals{Stored: int64(i) * 1000, DeadLetters: int64(i)}, generation: 3,
 			statuses: []*pipeline.Status{aged(0, now, time.Duration(i)*time.Second/100)},
 		}
 	})
 	for i, s := range v.samples {
 		want := float64(time.Duration(i+hourSamples)*time.Second/100) / 1e9
-		if s.tick == 0 || s.stored != 100 || s.letters != 1 || s.lag != 1 || s.freshness < want-0.01 || s.freshness > want+0.01 {
+		if s.tick == 0 || s.stored != 100 || s.deadLetters != 1 || s.lag != 1 || s.freshness < want-0.01 || s.freshness > want+0.01 {
 			t.Fatalf("sample %d: %+v, want a freshness of %v", i, s, want)
 		}
 		if s.generation != 0 || s.claims != 0 {
@@ -92,7 +92,7 @@ func TestTheFirstMinuteCountsWholly(t *testing.T) {
 		t.Errorf("before a sample: %d, want %d", got, first)
 	}
 	for after := sampleInterval; after <= 2*time.Minute; after += sampleInterval {
-		h.note(seen{at: noon.Add(after), generation: -1, done: pipeline.Totals{Stored: first, Letters: 2}})
+		h.note(seen{at: noon.Add(after), generation: -1, done: pipeline.Totals{Stored: first, DeadLetters: 2}})
 		want := int64(first)
 		if after > time.Minute {
 			want = 0
@@ -105,7 +105,7 @@ func TestTheFirstMinuteCountsWholly(t *testing.T) {
 		}
 	}
 	v := h.until(noon.Add(2 * time.Minute))
-	if s := v.samples[hourSamples-12]; s.stored != first/sampleInterval.Seconds() || s.letters != 2 {
+	if s := v.samples[hourSamples-12]; s.stored != first/sampleInterval.Seconds() || s.deadLetters != 2 {
 		t.Errorf("the first sample: %+v", s)
 	}
 	h.note(seen{at: noon.Add(3 * time.Hour), generation: -1, done: pipeline.Totals{Stored: first + 5}})
@@ -160,7 +160,7 @@ func TestWhatHappenedIsDrawn(t *testing.T) {
 	v := hourOf(t, 100, func(i int, now time.Time) seen {
 		s := seen{generation: 1, statuses: []*pipeline.Status{aged(0, now, 0)}}
 		if i >= 50 {
-			s.generation, s.done.Letters = 2, 7
+			s.generation, s.done.DeadLetters = 2, 7
 			s.statuses[0].Since = 2
 		}
 		s.failing[pipeline.MongoDB] = i >= 60 && i < 70

@@ -110,7 +110,7 @@ type Hour struct {
 	Stored          []*float64 `json:"storedPerSecond"`
 	Freshness       []*float64 `json:"freshnessSeconds"`
 	Lag             []*float64 `json:"lagRecords"`
-	Letters         []*float64 `json:"letters"`
+	DeadLetters     []*float64 `json:"deadLetters"`
 }
 
 func (v *hourSeen) numbers() Hour {
@@ -125,7 +125,7 @@ func (v *hourSeen) numbers() Hour {
 	}
 	return Hour{
 		End: v.time(hourSamples - 1), IntervalSeconds: int(sampleInterval.Seconds()),
-		Stored: of(storedOf), Freshness: of(freshnessOf), Lag: of(lagOf), Letters: of(lettersOf),
+		Stored: of(storedOf), Freshness: of(freshnessOf), Lag: of(lagOf), DeadLetters: of(deadLettersOf),
 	}
 }
 
@@ -139,7 +139,7 @@ func newReport(view Snapshot, seen *hourSeen) Report {
 	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)
 	view.Members = append([]Member{}, view.Members...)
-	view.Letters = append([]Letter{}, view.Letters...)
+	view.DeadLetters = append([]RecentDeadLetter{}, view.DeadLetters...)
 	return Report{headline(&view, seen), view}
 }
 

@@ -32,8 +32,8 @@ func busyView() Snapshot {
 			{Name: "m", This: true, Host: "10.0.0.5", Partitions: map[string][]int32{"events": {0, 1}}},
 			{Name: "<b>", Foreign: true, Host: "10.0.0.6", Partitions: map[string][]int32{"events": {2}}},
 		},
-		MembersAt: now.Add(-3 * time.Minute),
-		Letters:   []Letter{{At: now, Place: record.Place{Partition: record.Partition{Topic: "events", Number: 1}, Offset: 99}, Part: -1, Reason: "not_json"}},
+		MembersAt:   now.Add(-3 * time.Minute),
+		DeadLetters: []RecentDeadLetter{{At: now, Place: record.Place{Partition: record.Partition{Topic: "events", Number: 1}, Offset: 99}, Part: -1, Reason: "not_json"}},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 		{"/readyz", busyView(), 503, "events/1: stopped: offset out of range"},
 		{"/metrics", Snapshot{}, 200, `waterwheel_outage_seconds_total{dependency="mongodb"} 0`},
 		{"/api/status", Snapshot{}, 200, `"notReady": [],`},
-		{"/api/status", Snapshot{}, 200, `"letters": []`},
+		{"/api/status", Snapshot{}, 200, `"deadLetters": []`},
 		{"/", Snapshot{}, 200, "none assigned"},
 		{"/", busyView(), 200, `value="75"`},
 		{"/", busyView(), 200, "1.3s"},
@@ -102,7 +102,7 @@ func TestStatusAsJSONSaysTheSame(t *testing.T) {
 	if err := json.Unmarshal(get(t, want, "/api/status").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Partitions) != 2 || *got.Partitions[0].Lag != 12 || got.Partitions[1].Lag != nil || *got.Partitions[0].FreshnessSeconds != 1.25 || got.Letters[0].Offset != 99 {
+	if len(got.Partitions) != 2 || *got.Partitions[0].Lag != 12 || got.Partitions[1].Lag != nil || *got.Partitions[0].FreshnessSeconds != 1.25 || got.DeadLetters[0].Offset != 99 {
 		t.Errorf("read back %+v", got)
 	}
 }

@@ -64,12 +64,12 @@ func warning(s *Snapshot) Headline {
 }
 
 // retried says what partitions are retrying, in brackets. It is empty if they retry nothing.
-func retried(doing []string) string {
-	if len(doing) == 0 {
+func retried(operation []string) string {
+	if len(operation) == 0 {
 		return ""
 	}
-	slices.Sort(doing)
-	return " (retrying: " + strings.Join(slices.Compact(doing), ", ") + ")"
+	slices.Sort(operation)
+	return " (retrying: " + strings.Join(slices.Compact(operation), ", ") + ")"
 }
 
 // headline summarizes the state of the consumer in one sentence.
@@ -88,9 +88,9 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	last := v.lastMinute(s.Done.Stored)
 	stored := text.Grouped(last) + " " + words.Form(last, "measurement", "measurements") + " stored in the last minute"
 	about := ""
-	if letters := int64(v.lastHour(lettersOf)); letters > 0 {
+	if letters := int64(v.lastHour(deadLettersOf)); letters > 0 {
 		stored += ", " + text.Grouped(letters) + " dead " + words.Form(letters, "letter", "letters") + " in the last hour"
-		about = aboutLetters
+		about = aboutDeadLetters
 	}
 	oldest, unknown, late := 0.0, 0, 0
 	var retrying []string // by partitions that are late

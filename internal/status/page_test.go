@@ -28,7 +28,7 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 	for i := range stored.samples {
 		stored.samples[i] = sample{tick: 1, before: int64(i) * 10, total: int64(i+1) * 10}
 	}
-	refused.samples[hourSamples-1] = sample{tick: 1, letters: 8}
+	refused.samples[hourSamples-1] = sample{tick: 1, deadLetters: 8}
 	done := Done{Stored: stored.samples[hourSamples-7].total + 61_241}
 	waits := []Notice{{"waiting for Kafka", aboutReadiness}, {"waiting for MongoDB", aboutReadiness}}
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, stored, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
 		{"idle", Snapshot{Partitions: partitions(seconds(0))}, stored, Headline{"Ready: 1 partition stored up to the end of the log; 61,241 measurements stored in the last minute.", "fresh", ""}},
 		{"well", Snapshot{Partitions: partitions(seconds(0), seconds(4))}, stored, Headline{"Ready: all 2 partitions stored up to 4.0 s ago; 61,241 measurements stored in the last minute.", "fresh", ""}},
-		{"letters", Snapshot{Partitions: partitions(seconds(0))}, refused, Headline{"Ready: 1 partition stored up to the end of the log; 64,781 measurements stored in the last minute, 8 dead letters in the last hour.", "fresh", "letters"}},
+		{"letters", Snapshot{Partitions: partitions(seconds(0))}, refused, Headline{"Ready: 1 partition stored up to the end of the log; 64,781 measurements stored in the last minute, 8 dead letters in the last hour.", "fresh", "dead-letters"}},
 	} {
 		c.of.lateAfter, c.of.Done = 15*time.Second, done
 		if got := headline(&c.of, c.hour); got != c.want {
@@ -113,7 +113,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			follow("/docs/"+name, "/docs/", found[1])
 		}
 	}
-	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, aboutLate, aboutLetters} {
+	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, aboutLate, aboutDeadLetters} {
 		follow("a notice", "/docs/", "runbook.md#"+about)
 	}
 	for _, path := range []string{"/docs/", "/docs/nothing.md", "/docs/../go.mod", "/docs/pages.go"} {
@@ -130,7 +130,7 @@ func busyHour(partitions int) *View {
 	v := idle()
 	for i := range hourSamples {
 		now := noon.Add(time.Duration(i-hourSamples+1) * sampleInterval)
-		s := seen{at: now, generation: 1 + int32(i/100), done: pipeline.Totals{Stored: int64(i) * 10_000, Letters: int64(i / 50)}}
+		s := seen{at: now, generation: 1 + int32(i/100), done: pipeline.Totals{Stored: int64(i) * 10_000, DeadLetters: int64(i / 50)}}
 		s.failing[pipeline.MongoDB] = i > 200 && i < 230
 		for n := range int32(partitions) {
 			age := time.Duration(i%4) * time.Second

@@ -29,12 +29,12 @@ func (v *View) progress(last report) report {
 	statuses := v.statuses(this.at)
 	sum := summed(statuses, this.at)
 	stored, recognised := this.done.Stored-last.done.Stored, this.done.Recognised-last.done.Recognised
-	letters := this.done.Letters - last.done.Letters
+	letters := this.done.DeadLetters - last.done.DeadLetters
 	rate := float64(stored) / max(this.at.Sub(last.at).Seconds(), 0.001)
 	attributes := []any{
 		"partitions", len(statuses), "lag", sum.lag, "freshness", sum.freshness.Round(time.Millisecond),
 		"stored", stored, "stored_in_all", this.done.Stored, "rate", fmt.Sprintf("%.0f/s", rate),
-		"recognised", recognised, "recognised_in_all", this.done.Recognised, "letters", letters, "letters_in_all", this.done.Letters,
+		"recognised", recognised, "recognised_in_all", this.done.Recognised, "dead_letters", letters, "dead_letters_in_all", this.done.DeadLetters,
 		"memory", text.Bytes(v.o.Budget.Total()) + " of " + text.Bytes(v.o.Budget.Limit()),
 		"series", sum.series, "open_buckets", sum.open,
 	}
@@ -100,10 +100,10 @@ func byReason(partitions map[string][]string) string {
 // Stopped logs the last line: totals, and the records that will be read again because they were not stored. It is called after
 // Watch has ended.
 func (v *View) Stopped() {
-	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
+	v.deadLetters.report(v.o.Log, time.Now().Add(v.deadLetters.apart))
 	p := v.parts.Load()
 	done := v.o.Metrics.Totals()
-	totals := []any{"stored_in_all", done.Stored, "recognised_in_all", done.Recognised, "letters_in_all", done.Letters}
+	totals := []any{"stored_in_all", done.Stored, "recognised_in_all", done.Recognised, "dead_letters_in_all", done.DeadLetters}
 	statuses := p.Consumer.Statuses()
 	again, waits := unwritten(statuses), unreleased(statuses)
 	if waits != "" {
@@ -155,52 +155,52 @@ func unwritten(statuses []*pipeline.Status) string {
 	return text.List(ranges)
 }
 
-// shownLetters is the number of letters that the status page shows.
-const shownLetters = 10
+// shownDeadLetters is the number of letters that the status page shows.
+const shownDeadLetters = 10
 
-// recentLetters keeps the last letters, and counts those that the log has not reported. It is safe for concurrent use.
-type recentLetters struct {
+// recentDeadLetters keeps the last letters, and counts those that the log has not reported. It is safe for concurrent use.
+type recentDeadLetters struct {
 	// apart is the minimum time between two log lines about letters of one reason. It is longer than the time for which the
 	// logger suppresses repeated lines, so that no count is lost.
 	apart time.Duration
 
 	mu     sync.Mutex
-	last   []Letter                  // newest first
-	untold map[string]*untoldLetters // by reason
+	last   []RecentDeadLetter            // newest first
+	untold map[string]*untoldDeadLetters // by reason
 }
 
-// untoldLetters are the letters of one reason that the log has not reported.
-type untoldLetters struct {
+// untoldDeadLetters are the letters of one reason that the log has not reported.
+type untoldDeadLetters struct {
 	count int
-	last  Letter
+	last  RecentDeadLetter
 	told  time.Time // when the log last reported some
 }
 
 // Written records letters that were just written.
-func (v *View) Written(letters []record.Letter) {
+func (v *View) Written(letters []record.DeadLetter) {
 	now := time.Now()
 	for i := range letters {
 		l := &letters[i]
-		v.letters.add(Letter{At: now, Place: l.Place, Part: l.Part, Reason: l.Reason})
+		v.deadLetters.add(RecentDeadLetter{At: now, Place: l.Place, Part: l.Part, Reason: l.Reason})
 	}
 }
 
 // add records a letter.
-func (r *recentLetters) add(l Letter) {
+func (r *recentDeadLetters) add(l RecentDeadLetter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = slices.Insert(r.last, 0, l)
-	r.last = r.last[:min(len(r.last), shownLetters)]
+	r.last = r.last[:min(len(r.last), shownDeadLetters)]
 	u := r.untold[l.Reason]
 	if u == nil {
-		u = &untoldLetters{}
+		u = &untoldDeadLetters{}
 		r.untold[l.Reason] = u
 	}
 	u.count, u.last = u.count+1, l
 }
 
 // report logs a line for each reason with new letters, if the last line is long enough ago.
-func (r *recentLetters) report(log *slog.Logger, now time.Time) {
+func (r *recentDeadLetters) report(log *slog.Logger, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, reason := range slices.Sorted(maps.Keys(r.untold)) {
@@ -208,14 +208,14 @@ func (r *recentLetters) report(log *slog.Logger, now time.Time) {
 		if u.count == 0 || now.Sub(u.told) < r.apart {
 			continue
 		}
-		log.Warn("records became dead letters", "reason", reason, "letters", u.count,
+		log.Warn("records became dead letters", "reason", reason, "dead_letters", u.count,
 			"last", u.last.Place, "show", "waterwheel dlq list --reason "+reason)
 		u.count, u.told = 0, now
 	}
 }
 
 // list returns the letters, newest first.
-func (r *recentLetters) list() []Letter {
+func (r *recentDeadLetters) list() []RecentDeadLetter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.last)

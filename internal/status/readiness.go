@@ -24,11 +24,11 @@ type Notice struct {
 
 // These are sections of docs/runbook.md.
 const (
-	aboutReadiness = "readiness"
-	aboutOutages   = "outages"
-	aboutStopped   = "stopped-partitions"
-	aboutLate      = "waterwheelstale"
-	aboutLetters   = "letters"
+	aboutReadiness   = "readiness"
+	aboutOutages     = "outages"
+	aboutStopped     = "stopped-partitions"
+	aboutLate        = "waterwheelstale"
+	aboutDeadLetters = "dead-letters"
 )
 
 // join joins the sentences into one line.
@@ -57,18 +57,18 @@ func (r *readiness) degraded(format string, args ...any) {
 // servers adds one sentence for each server that fails.
 func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 	var failing [pipeline.Dependencies]struct {
-		first *pipeline.Trouble
+		first *pipeline.Failure
 		by    []string
 	}
 	for _, s := range statuses {
-		for of, trouble := range s.Troubles {
-			if trouble == nil || kafka.Now()-trouble.Since <= patience {
+		for of, failure := range s.Failures {
+			if failure == nil || kafka.Now()-failure.Since <= patience {
 				continue
 			}
 			f := &failing[of]
 			f.by = append(f.by, s.Partition.String())
-			if f.first == nil || trouble.Since < f.first.Since {
-				f.first = trouble
+			if f.first == nil || failure.Since < f.first.Since {
+				f.first = failure
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func placeOf(l pipeline.Loss) string {
 // partitions adds the sentences about partitions. Each comes once, with all partitions that it applies to.
 func (r *readiness) partitions(statuses []*pipeline.Status) {
 	var stopped, refused sentences
-	var poisoned []string
+	var poisonRecords []string
 	records := 0
 	for _, s := range statuses {
 		switch {
@@ -196,9 +196,9 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 		case s.Refused != nil:
 			refused.add(s.Refused, s.Partition.String())
 		}
-		if s.Poisoned > 0 {
-			records += s.Poisoned
-			poisoned = append(poisoned, s.Partition.String())
+		if s.PoisonRecords > 0 {
+			records += s.PoisonRecords
+			poisonRecords = append(poisonRecords, s.Partition.String())
 		}
 	}
 	for _, why := range stopped {
@@ -209,7 +209,7 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 	}
 	if records > 0 {
 		r.degraded("a bug in this program made dead letters of %s (internal_error): please report the stack trace in the log%s",
-			words.Count(records, "record"), waiting(poisoned))
+			words.Count(records, "record"), waiting(poisonRecords))
 	}
 }
 

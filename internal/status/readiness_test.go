@@ -20,7 +20,7 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	statuses := make([]*pipeline.Status, 12)
 	for i := range statuses {
 		statuses[i] = &pipeline.Status{Partition: record.Partition{Topic: "events", Number: int32(i)}, Running: true}
-		statuses[i].Troubles[pipeline.MongoDB] = &pipeline.Trouble{Since: since + time.Duration(i), Doing: "writing buckets", Cause: "refused"}
+		statuses[i].Failures[pipeline.MongoDB] = &pipeline.Failure{Since: since + time.Duration(i), Operation: "writing buckets", Cause: "refused"}
 	}
 	r := readiness{at: time.Now()}
 	r.servers(statuses, nil)
@@ -55,7 +55,7 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	r := readiness{}
 	r.partitions([]*pipeline.Status{
 		status(0, forbidden("events/0")), status(1, forbidden("events/1")), status(2, beyond),
-		status(3, other), status(4, other), status(5, func(s *pipeline.Status) { s.Poisoned = 2 }), status(6, func(s *pipeline.Status) { s.Poisoned = 1 }),
+		status(3, other), status(4, other), status(5, func(s *pipeline.Status) { s.PoisonRecords = 2 }), status(6, func(s *pipeline.Status) { s.PoisonRecords = 1 }),
 	})
 	want := []string{
 		"reading has stopped (kafka): Fetch of …: [29] Topic Authorization Failed; grant READ [2 partitions: events/0, events/1]",

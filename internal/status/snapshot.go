@@ -41,18 +41,18 @@ type Snapshot struct {
 	// not answered.
 	Members   []Member  `json:"members"`
 	MembersAt time.Time `json:"membersAt,omitzero"`
-	// Letters are the last letters, newest first.
-	Letters []Letter `json:"letters"`
+	// DeadLetters are the last letters, newest first.
+	DeadLetters []RecentDeadLetter `json:"deadLetters"`
 
 	lateAfter time.Duration // the age from which a partition is late
 }
 
 // Done is what a consumer has done since its start.
 type Done struct {
-	Stored     int64 `json:"stored"`     // measurements
-	Recognised int64 `json:"recognised"` // measurements that were read again and found stored
-	Letters    int64 `json:"letters"`    // dead letters
-	Writes     int64 `json:"writes"`     // writes that carried the measurements
+	Stored      int64 `json:"stored"`      // measurements
+	Recognised  int64 `json:"recognised"`  // measurements that were read again and found stored
+	DeadLetters int64 `json:"deadLetters"` // dead letters
+	Writes      int64 `json:"writes"`      // writes that carried the measurements
 }
 
 // PerWrite returns how many measurements a write carried on average.
@@ -88,7 +88,7 @@ type Partition struct {
 	// with its errors, and Retrying the same without errors. Paused says why fetching is paused. Empty means that this is not so.
 	Stopped    string   `json:"stopped,omitempty"`
 	StopReason string   `json:"stopReason,omitempty"`
-	Trouble    string   `json:"trouble,omitempty"`
+	Failure    string   `json:"failure,omitempty"`
 	Retrying   []string `json:"-"`
 	Paused     string   `json:"paused,omitempty"`
 	// Position is the next offset to read, End the log's end, and Committed the committed offset. Nil means none, or unknown.
@@ -121,8 +121,8 @@ type Transaction struct {
 	First int64 `json:"first"`
 }
 
-// Letter is a dead letter: its source and its reason, never its contents.
-type Letter struct {
+// RecentDeadLetter is a dead letter: its source and its reason, never its contents.
+type RecentDeadLetter struct {
 	At time.Time `json:"at"`
 	record.Place
 	// Part is the index of the element in an array record. -1 means the whole record.
@@ -133,11 +133,11 @@ type Letter struct {
 // snapshot assembles the state of all parts.
 func (v *View) snapshot() Snapshot {
 	view := Snapshot{
-		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, Letters: v.letters.list(), lateAfter: v.hour.late,
+		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, DeadLetters: v.deadLetters.list(), lateAfter: v.hour.late,
 		Memory: Memory{Used: v.o.Budget.Total(), Budget: v.o.Budget.Limit(), Limit: v.o.MemoryLimit},
 	}
 	done := v.o.Metrics.Totals()
-	view.Done = Done{Stored: done.Stored, Recognised: done.Recognised, Letters: done.Letters, Writes: done.Writes}
+	view.Done = Done{Stored: done.Stored, Recognised: done.Recognised, DeadLetters: done.DeadLetters, Writes: done.Writes}
 	p, r := v.parts.Load(), readiness{at: view.At}
 	if p == nil {
 		r.waits(v.waits.list())
@@ -182,14 +182,14 @@ func newPartition(s *pipeline.Status, now time.Time) Partition {
 	if s.ClaimWait > 0 {
 		view.State += " " + s.ClaimWait.Round(time.Second).String()
 	}
-	var troubles []string
-	for of, trouble := range s.Troubles {
-		if trouble != nil {
-			view.Retrying = append(view.Retrying, pipeline.Dependency(of).Name()+": "+trouble.Doing)
-			troubles = append(troubles, trouble.String())
+	var failures []string
+	for of, failure := range s.Failures {
+		if failure != nil {
+			view.Retrying = append(view.Retrying, pipeline.Dependency(of).Name()+": "+failure.Operation)
+			failures = append(failures, failure.String())
 		}
 	}
-	view.Trouble = strings.Join(troubles, "; ")
+	view.Failure = strings.Join(failures, "; ")
 	if lag, ok := s.Lag(); ok {
 		view.Lag = &lag
 	}

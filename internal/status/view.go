@@ -49,15 +49,15 @@ type Options struct {
 
 // View is what pages and metrics show of the running consumer. It is safe for concurrent use.
 type View struct {
-	o        Options
-	parts    atomic.Pointer[Parts]  // Nil means not connected yet.
-	database atomic.Pointer[outage] // Nil means that MongoDB answers.
-	waits    waits                  // used until the parts are connected
-	letters  recentLetters
-	members  members
-	looks    *looks
-	hour     *hour
-	outages  *prometheus.CounterVec
+	o           Options
+	parts       atomic.Pointer[Parts]  // Nil means not connected yet.
+	database    atomic.Pointer[outage] // Nil means that MongoDB answers.
+	waits       waits                  // used until the parts are connected
+	deadLetters recentDeadLetters
+	members     members
+	looks       *looks
+	hour        *hour
+	outages     *prometheus.CounterVec
 	// overSeries counts the checks, one for each progress line, that found more series than SeriesMax.
 	overSeries prometheus.Counter
 }
@@ -88,7 +88,7 @@ type outage struct {
 // New returns a View that reports that the consumer is not connected yet.
 func New(o Options) *View {
 	v := &View{
-		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval, time.Now()),
+		o: o, deadLetters: recentDeadLetters{apart: o.Held + time.Second, untold: map[string]*untoldDeadLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval, time.Now()),
 		outages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_outage_seconds_total", Help: "Time in which a dependency failed, as observed by this consumer.",
 		}, []string{"dependency"}),
@@ -112,7 +112,7 @@ func (v *View) Watch(ctx context.Context, p Parts) {
 		every(ctx, pingInterval, func() {
 			v.ping(ctx)
 			v.countOutages()
-			v.letters.report(v.o.Log, time.Now())
+			v.deadLetters.report(v.o.Log, time.Now())
 		})
 	})
 	logs := kafkaLogs{p.Client, v.o.Group}
@@ -168,8 +168,8 @@ func (v *View) ping(ctx context.Context) {
 		err = out.Err // the sentence already says that this was a ping
 	}
 	v.database.Store(&outage{since, err})
-	v.o.Outages.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
-		Since: kafka.Now() - time.Since(since), Doing: "pinging", Cause: err.Error(),
+	v.o.Outages.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Failure{
+		Since: kafka.Now() - time.Since(since), Operation: "pinging", Cause: err.Error(),
 	})
 }
 
@@ -180,8 +180,8 @@ func (v *View) failing(statuses []*pipeline.Status) [pipeline.Dependencies]bool 
 		failing[pipeline.Kafka] = look().failing()
 	}
 	for _, s := range statuses {
-		for of, trouble := range s.Troubles {
-			failing[of] = failing[of] || trouble != nil
+		for of, failure := range s.Failures {
+			failing[of] = failing[of] || failure != nil
 		}
 	}
 	return failing
@@ -281,8 +281,8 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		"buckets":          sum(func(s *pipeline.Status) int64 { return s.BucketBytes }),
 		"pending":          sum(func(s *pipeline.Status) int64 { return s.PendingBytes }),
 		"stored_positions": sum(func(s *pipeline.Status) int64 { return s.StoredBytes }),
-		"letters":          sum(func(s *pipeline.Status) int64 { return s.LetterBytes }),
-		"ledger":           sum(func(s *pipeline.Status) int64 { return s.LedgerBytes }),
+		"dead_letters":     sum(func(s *pipeline.Status) int64 { return s.DeadLetterBytes }),
+		"tracking":         sum(func(s *pipeline.Status) int64 { return s.TrackingBytes }),
 		"reserved":         sum(func(s *pipeline.Status) int64 { return s.ReservedBytes }),
 	} {
 		send("memory_bytes", bytes, kind)
@@ -295,7 +295,9 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	send("archived_buckets", archived)
 	send("active_buckets", open+archived)
 	send("unknown_writes", sum(func(s *pipeline.Status) int64 { return int64(s.Unknown) }))
-	stored := sum(func(s *pipeline.Status) int64 { return s.Buckets.MeasurementsCommitted - s.Buckets.MeasurementsStaged })
+	stored := sum(func(s *pipeline.Status) int64 {
+		return s.Buckets.MeasurementsCommitted - s.Buckets.MeasurementsInSegments
+	})
 	written := sum(func(s *pipeline.Status) int64 { return s.Buckets.BucketInserts + s.Buckets.BucketsReopened })
 	if written > 0 && v.o.MaxCount > 0 {
 		send("bucket_fill_ratio", stored/written/float64(v.o.MaxCount))

@@ -7,7 +7,7 @@
 //	options.go   a collection's options, their changes, rounding; the document that keeps them; the largest size of a bucket; Error
 //	names.go     names and paths of a bucket's fields, names of a time series' collections, a bucket's _id;
 //	             conditions that find documents by key or by source, and the indexes for them
-//	position.go  the place of a measurement in its source, the encoding of many; a set of positions (D)
+//	position.go  the place of a measurement in its source, the encoding of many; a set of positions
 //	segment.go   the metas of segments, which hold many series; the conditions that show segments or buckets;
 //	             the Bloom filter that says which metas a segment may have
 //	content.go   the control of a bucket, computed from its columns: sizes, minimum and maximum of each field

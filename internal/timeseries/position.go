@@ -141,7 +141,7 @@ func uvarint(b []byte) (v uint64, n int) {
 // maxWindow bounds the offsets of a PositionSet.
 const maxWindow = 1 << 32
 
-// PositionSet is the set of stored positions in a window of offsets, which is the D of E2. Most positions have part 0, and take
+// PositionSet is the set of stored positions in a window of offsets, which are those of E2. Most positions have part 0, and take
 // at most one bit per offset.
 type PositionSet struct {
 	start, end int64
@@ -212,7 +212,7 @@ func (s *PositionSet) Shrink(end int64) {
 // Contains reports whether a position is stored. It is false outside the window.
 func (s *PositionSet) Contains(p Position) bool {
 	if p.Offset > s.max || p.Offset < s.start {
-		return false // the case of nearly every record once D is passed
+		return false // the case of nearly every record once the stored positions are passed
 	}
 	if p.Part == 0 {
 		return s.whole.Has(uint64(p.Offset - s.start))

@@ -64,7 +64,7 @@ func (c *compaction) read(from int64) {
 	}
 	limits := timeseries.Limits{MaxCount: 8, MaxBytes: 125 << 10, MinCount: 10}
 	flush, err := bucketer.Compact(
-		bucketer.Options{Collection: c.w.options, Limits: limits, Source: c.w.source}, bucketer.Compaction{ID: c.id, VisibleFrom: from}, read)
+		bucketer.Options{Collection: c.w.options, Limits: limits, Source: c.w.source}, bucketer.CompactionMark{ID: c.id, VisibleFrom: from}, read)
 	if err != nil {
 		c.w.t.Fatal(err)
 	}

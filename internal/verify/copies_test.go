@@ -267,7 +267,7 @@ func TestUnreadableCompactionsAreAnError(t *testing.T) {
 		w.frozen(noon, segments[1:3]...).insert(0)
 		f := &failing{world: w, at: at}
 		v, err := verify.New(verify.Options{
-			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: f, Letters: &w.letters, Claims: w, Repair: verify.DryRun,
+			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: f, DeadLetters: &w.deadLetters, Claims: w, Repair: verify.DryRun,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func TestLostRecordsAreCounted(t *testing.T) {
 	noted := []claim.Lost{{From: 130, To: 145}, {From: 144, To: 155}, {From: 150, To: 160}}
 	for name, window := range map[string]int64{"in one window": 0, "in small windows": 7} {
 		v, err := verify.New(verify.Options{
-			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: w,
+			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, DeadLetters: &w.deadLetters, Claims: w,
 			Now: func() int64 { return noon + 1_000_000 }, Window: window,
 		})
 		if err != nil {

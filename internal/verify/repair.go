@@ -24,14 +24,14 @@ func (v *Verifier) wait(ctx context.Context, r Range) error {
 	if err != nil {
 		return fmt.Errorf("reading the claims before a repair: %w", err)
 	}
-	grace := claim.Pending(v.o.Grace, claims)
+	writeGrace := claim.Pending(v.o.WriteGrace, claims)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for begin := time.Now(); time.Since(begin) < grace; {
+	for begin := time.Now(); time.Since(begin) < writeGrace; {
 		if v.o.Progress != nil {
 			v.o.Progress(Progress{
-				Partition: r.Source.Partition, Doing: "waiting until pending writes can no longer arrive", Seconds: true,
-				Offset: int64(time.Since(begin).Seconds()), To: int64(grace.Seconds()),
+				Partition: r.Source.Partition, Operation: "waiting until pending writes can no longer arrive", Seconds: true,
+				Offset: int64(time.Since(begin).Seconds()), To: int64(writeGrace.Seconds()),
 			})
 		}
 		select {

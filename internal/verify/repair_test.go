@@ -151,7 +151,7 @@ func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	planted := false
 	r := w.verify(repair, func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
-			if at.Doing == "removing doubled measurements" && !planted {
+			if at.Operation == "removing doubled measurements" && !planted {
 				planted = true
 				w.docs[newcomer] = w.docs[larger]
 				w.edit(newcomer, "_id", newcomer)
@@ -252,10 +252,10 @@ func TestRepairWaitsForWritesOnTheirWay(t *testing.T) {
 		w := newWorld(t)
 		w.fill(10)
 		w.claims = []claim.Document{{Wait: 3 * time.Second}, {Wait: time.Hour, Released: true}}
-		for grace, want := range map[time.Duration]time.Duration{time.Second: 3 * time.Second, 5 * time.Second: 5 * time.Second} {
+		for writeGrace, want := range map[time.Duration]time.Duration{time.Second: 3 * time.Second, 5 * time.Second: 5 * time.Second} {
 			waited := int64(-1)
 			v, err := verify.New(verify.Options{
-				Collection: w.options, Decoder: w.decoder, Log: w, Buckets: w, Claims: w, Letters: &w.letters, Repair: verify.Repair, Grace: grace,
+				Collection: w.options, Decoder: w.decoder, Log: w, Buckets: w, Claims: w, DeadLetters: &w.deadLetters, Repair: verify.Repair, WriteGrace: writeGrace,
 				Progress: func(at verify.Progress) {
 					if at.Seconds {
 						waited = at.Offset
@@ -272,7 +272,7 @@ func TestRepairWaitsForWritesOnTheirWay(t *testing.T) {
 				}
 			}
 			if took := time.Since(begin); took != want || waited != int64(want.Seconds())-1 {
-				t.Errorf("with %v of its own it waited for %v, told of %d s", grace, took, waited)
+				t.Errorf("with %v of its own it waited for %v, told of %d s", writeGrace, took, waited)
 			}
 		}
 		begin := time.Now()

@@ -47,7 +47,7 @@ func (w *world) isSegment(id bson.ObjectID) bool {
 func afterCounting(do func()) func(*verify.Options) {
 	return func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
-			if at.Doing == "removing doubled measurements" && do != nil {
+			if at.Operation == "removing doubled measurements" && do != nil {
 				once := do
 				do = nil
 				once()
@@ -354,7 +354,7 @@ func TestEndlessCompactionIsAnError(t *testing.T) {
 		last = w.inserted(noon+2_000_000, segments...)
 	}}
 	v, err := verify.New(verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: h, Letters: &w.letters, Claims: w,
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: h, DeadLetters: &w.deadLetters, Claims: w,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -55,11 +55,11 @@ type Findings struct {
 	// Unknown positions are listed by buckets or segments. The log has a record at their offset, but no such measurement could be
 	// decoded from it.
 	Unknown Tally `json:"unknown"`
-	// LetterMissing are bad, but neither dead-lettered nor stored.
-	LetterMissing Tally `json:"letterMissing"`
-	// LetterDeleted are like LetterMissing, but letters were deleted from the dead-letter topic. Theirs may have been among them,
+	// DeadLetterMissing are bad, but neither dead-lettered nor stored.
+	DeadLetterMissing Tally `json:"deadLetterMissing"`
+	// DeadLetterDeleted are like DeadLetterMissing, but letters were deleted from the dead-letter topic. Theirs may have been among them,
 	// so nothing is known to be wrong.
-	LetterDeleted Tally `json:"letterDeleted"`
+	DeadLetterDeleted Tally `json:"deadLetterDeleted"`
 
 	// Buckets and Segments are how many documents were read. A document that spans two windows counts in both.
 	Buckets  int64 `json:"buckets"`
@@ -77,7 +77,7 @@ type Findings struct {
 
 // Wrong reports whether anything is wrong. Repaired doubles are not.
 func (f *Findings) Wrong() bool {
-	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Repaired || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
+	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Repaired || f.Unknown.Count > 0 || f.DeadLetterMissing.Count > 0 ||
 		f.Damaged.Count > 0 || f.Different.Count > 0 || f.Repair.Left.Count > 0
 }
 
@@ -96,8 +96,8 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.Doubled.merge(&g.Doubled, examples)
 	f.Compacted.merge(&g.Compacted, examples)
 	f.Unknown.merge(&g.Unknown, examples)
-	f.LetterMissing.merge(&g.LetterMissing, examples)
-	f.LetterDeleted.merge(&g.LetterDeleted, examples)
+	f.DeadLetterMissing.merge(&g.DeadLetterMissing, examples)
+	f.DeadLetterDeleted.merge(&g.DeadLetterDeleted, examples)
 	f.Buckets += g.Buckets
 	f.Segments += g.Segments
 	f.Damaged.merge(&g.Damaged, examples)

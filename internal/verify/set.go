@@ -87,26 +87,26 @@ func (s *set) span() (from, to int64) {
 // maxPartOffset bounds the offsets of letters for elements of arrays. The bitmap has no room for larger ones.
 const maxPartOffset = 1 << 44
 
-// Letters are the positions of one topic that have a dead letter. The zero value is empty and ready for use.
-type Letters struct {
-	partitions map[int32]*letterSet
+// DeadLetters are the positions of one topic that have a dead letter. The zero value is empty and ready for use.
+type DeadLetters struct {
+	partitions map[int32]*deadLetterSet
 	deleted    bool // NoteDeleted was called
 }
 
-// letterSet holds the letters of one partition.
-type letterSet struct {
+// deadLetterSet holds the letters of one partition.
+type deadLetterSet struct {
 	records  bitmap.Set // offsets of records that are letters as a whole
 	elements bitmap.Set // offset << 20 | part of elements of array records
 }
 
 // Add notes a letter. Its part is record.WholeRecord or the index of an element. Letters may come more than once.
-func (l *Letters) Add(partition int32, offset int64, part int32) {
+func (l *DeadLetters) Add(partition int32, offset int64, part int32) {
 	if l.partitions == nil {
-		l.partitions = map[int32]*letterSet{}
+		l.partitions = map[int32]*deadLetterSet{}
 	}
 	s := l.partitions[partition]
 	if s == nil {
-		s = &letterSet{}
+		s = &deadLetterSet{}
 		l.partitions[partition] = s
 	}
 	switch {
@@ -119,10 +119,10 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 
 // NoteDeleted records that the dead-letter topic no longer has all letters that were written to it, as after a re-drive. Then it
 // is unknown whether a record without a letter once had one.
-func (l *Letters) NoteDeleted() { l.deleted = true }
+func (l *DeadLetters) NoteDeleted() { l.deleted = true }
 
 // has reports whether there is a letter for a measurement or for its whole record.
-func (l *Letters) has(partition int32, p timeseries.Position) bool {
+func (l *DeadLetters) has(partition int32, p timeseries.Position) bool {
 	s := l.partitions[partition]
 	if s == nil {
 		return false

@@ -55,7 +55,7 @@ func TestSetKeepsPositions(t *testing.T) {
 }
 
 func TestLettersCoverTheirElementOrTheirWholeRecord(t *testing.T) {
-	var l Letters
+	var l DeadLetters
 	l.Add(1, 10, record.WholeRecord)
 	l.Add(1, 11, 2)
 	l.Add(1, 1<<50, 2)

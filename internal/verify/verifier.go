@@ -46,16 +46,16 @@ type Options struct {
 	Buckets Buckets
 	// Claims determine how long a repair must wait.
 	Claims Claims
-	// Letters are the topic's dead letters, read after the committed offset. Nil means that there are none.
-	Letters *Letters
+	// DeadLetters are the topic's dead letters, read after the committed offset. Nil means that there are none.
+	DeadLetters *DeadLetters
 	// Notes report what commands have deleted and changed. Nil means that they did nothing.
 	Notes Notes
 	// Content compares every value with its record, and every bucket with itself.
 	Content bool
 	// Repair is what to do about doubles. A Repair waits for pending writes. It waits at least Grace, and at least the longest
 	// wait in Claims that are not released.
-	Repair RepairMode
-	Grace  time.Duration
+	Repair     RepairMode
+	WriteGrace time.Duration
 	// Now returns the present time in milliseconds since 1970. Measurements that have expired, or that expire within the hour and
 	// so perhaps during the verification, are not missing. Measurements compacted long ago need no second look. Required if
 	// measurements expire.
@@ -77,8 +77,8 @@ type Progress struct {
 	Seconds          bool
 	// Records is the number of records read from the range so far.
 	Records int64
-	// Doing is a gerund: reading records, reading buckets.
-	Doing string
+	// Operation is a gerund: reading records, reading buckets.
+	Operation string
 }
 
 // Verifier compares a time series with the log it comes from. It is not for concurrent use.
@@ -104,8 +104,8 @@ func New(o Options) (*Verifier, error) {
 	if o.Examples == 0 {
 		o.Examples = DefaultExamples
 	}
-	if o.Letters == nil {
-		o.Letters = &Letters{}
+	if o.DeadLetters == nil {
+		o.DeadLetters = &DeadLetters{}
 	}
 	return &Verifier{o: o}, nil
 }
@@ -141,7 +141,7 @@ func newFindings() Findings {
 	none := func() Tally { return Tally{First: []timeseries.Position{}} }
 	faultless := func() Faults { return Faults{First: []Fault{}} }
 	return Findings{
-		Deleted: none(), Missing: none(), Doubled: none(), Compacted: none(), MetaChanged: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),
+		Deleted: none(), Missing: none(), Doubled: none(), Compacted: none(), MetaChanged: none(), Unknown: none(), DeadLetterMissing: none(), DeadLetterDeleted: none(),
 		Damaged: faultless(), Different: faultless(), Repair: Repairs{Left: faultless(), First: []RepairedBucket{}},
 	}
 }

@@ -58,7 +58,7 @@ func TestNullRootsAreTombstones(t *testing.T) {
 
 func TestPlantedFaultsAreFound(t *testing.T) {
 	const none = 0
-	type counts struct{ missing, doubled, unknown, letters, damaged, different, expired int64 }
+	type counts struct{ missing, doubled, unknown, deadLetters, damaged, different, expired int64 }
 	for name, test := range map[string]struct {
 		plant func(w *world, id bson.ObjectID)
 		want  counts
@@ -67,16 +67,16 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"a deleted bucket":        {func(w *world, id bson.ObjectID) { delete(w.docs, id) }, counts{missing: 8}, ""},
 		"a doubled bucket":        {func(w *world, id bson.ObjectID) { w.double(id) }, counts{doubled: 8}, ""},
 		"a record nobody stored":  {func(w *world, _ bson.ObjectID) { w.append(w.event(1)) }, counts{missing: 1}, ""},
-		"a letter removed":        {func(w *world, _ bson.ObjectID) { w.append("bad") }, counts{letters: 1}, ""},
-		"a bad element no letter": {func(w *world, _ bson.ObjectID) { w.append(`[{"x":1}]`) }, counts{letters: 1}, ""},
+		"a letter removed":        {func(w *world, _ bson.ObjectID) { w.append("bad") }, counts{deadLetters: 1}, ""},
+		"a bad element no letter": {func(w *world, _ bson.ObjectID) { w.append(`[{"x":1}]`) }, counts{deadLetters: 1}, ""},
 		"a refused measurement": {func(w *world, _ bson.ObjectID) {
 			r := w.append(w.event(1))
-			w.letters.Add(3, r.Offset, record.WholeRecord)
+			w.deadLetters.Add(3, r.Offset, record.WholeRecord)
 		}, counts{}, ""},
 		"another partition's letter": {func(w *world, _ bson.ObjectID) {
 			r := w.append("bad")
-			w.letters.Add(2, r.Offset, record.WholeRecord)
-		}, counts{letters: 1}, ""},
+			w.deadLetters.Add(2, r.Offset, record.WholeRecord)
+		}, counts{deadLetters: 1}, ""},
 		"a record that is gone": {func(w *world, _ bson.ObjectID) { w.records[5].Value = nil }, counts{unknown: 1}, ""},
 		"an expired bucket": {func(w *world, id bson.ObjectID) {
 			delete(w.docs, id)
@@ -162,7 +162,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			test.plant(w, w.full())
 			r := w.verify(content)
 			got := counts{
-				r.Missing.Count, r.Doubled.Count, r.Unknown.Count, r.LetterMissing.Count, r.Damaged.Count, r.Different.Count, r.Expired,
+				r.Missing.Count, r.Doubled.Count, r.Unknown.Count, r.DeadLetterMissing.Count, r.Damaged.Count, r.Different.Count, r.Expired,
 			}
 			if got != test.want {
 				t.Errorf("found %+v, want %+v", got, test.want)
@@ -192,21 +192,21 @@ func TestDeletedLettersAreNotMissing(t *testing.T) {
 	w.fill(40)
 	w.append("bad")
 	w.append(`[{"x":1},` + w.event(1) + `]`)
-	w.letters.NoteDeleted()
+	w.deadLetters.NoteDeleted()
 	r := w.verify()
 	want := verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 140}, {Offset: 141}}}
-	if diff := cmp.Diff(want, r.LetterDeleted); diff != "" || r.LetterMissing.Count != 0 {
-		t.Errorf("%s%+v", diff, r.LetterMissing)
+	if diff := cmp.Diff(want, r.DeadLetterDeleted); diff != "" || r.DeadLetterMissing.Count != 0 {
+		t.Errorf("%s%+v", diff, r.DeadLetterMissing)
 	}
 	if r.Missing.Count != 1 || !r.Wrong() {
 		t.Errorf("what can be decoded is missing all the same: %+v", r)
 	}
 	w.records = w.records[:len(w.records)-1]
-	if r := w.verify(); r.Wrong() || r.LetterDeleted.Count != 1 {
+	if r := w.verify(); r.Wrong() || r.DeadLetterDeleted.Count != 1 {
 		t.Errorf("%+v", r)
 	}
-	w.letters = verify.Letters{}
-	if r := w.verify(); !r.Wrong() || r.LetterMissing.Count == 0 || r.LetterDeleted.Count != 0 {
+	w.deadLetters = verify.DeadLetters{}
+	if r := w.verify(); !r.Wrong() || r.DeadLetterMissing.Count == 0 || r.DeadLetterDeleted.Count != 0 {
 		t.Errorf("with all letters that ever were: %+v", r)
 	}
 }
@@ -317,7 +317,7 @@ func TestAnErrorTellsHowFarItCame(t *testing.T) {
 	w.fill(100)
 	broken := errors.New("broken")
 	v, err := verify.New(verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: failingLog{w, 150, broken}, Buckets: w, Letters: &w.letters, Claims: w, Window: 20,
+		Collection: w.options, Decoder: w.newDecoder(), Log: failingLog{w, 150, broken}, Buckets: w, DeadLetters: &w.deadLetters, Claims: w, Window: 20,
 	})
 	if err != nil {
 		t.Fatal(err)

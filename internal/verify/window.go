@@ -201,11 +201,11 @@ func (w *window) owns(b *listing) bool {
 	return first >= w.start && first < w.end || first < w.rng.From && w.start == w.rng.From
 }
 
-func (w *window) progress(doing string, offset int64) {
+func (w *window) progress(operation string, offset int64) {
 	if w.Options.Progress != nil {
 		w.Options.Progress(Progress{
 			Partition: w.rng.Source.Partition, From: w.rng.From, Offset: offset, To: w.rng.To,
-			Records: w.before + w.found.Records, Doing: doing,
+			Records: w.before + w.found.Records, Operation: operation,
 		})
 	}
 }
@@ -305,7 +305,7 @@ func (w *window) absent() *set {
 }
 
 func (w *window) lettered(p timeseries.Position) bool {
-	return w.Letters.has(w.rng.Source.Partition, p)
+	return w.DeadLetters.has(w.rng.Source.Partition, p)
 }
 
 // judgeBad looks for the dead letters of records that could not be decoded. judgeSurplus counts their stored positions as
@@ -315,9 +315,9 @@ func (w *window) judgeBad(p timeseries.Position) {
 	case w.lettered(p):
 		w.found.DeadLettered++
 	case w.stored.has(p):
-	case w.Letters.deleted:
-		w.found.LetterDeleted.add(p, w.Examples)
+	case w.DeadLetters.deleted:
+		w.found.DeadLetterDeleted.add(p, w.Examples)
 	default:
-		w.found.LetterMissing.add(p, w.Examples)
+		w.found.DeadLetterMissing.add(p, w.Examples)
 	}
 }

@@ -23,14 +23,14 @@ const noon = int64(1_700_000_000_000) // time of the first record in millisecond
 
 // world is a log with the buckets that the catalog makes of it.
 type world struct {
-	t       testing.TB
-	source  timeseries.Source
-	options timeseries.Options
-	records []record.Record
-	first   int64 // first offset of the log
-	letters verify.Letters
-	claims  []claim.Document
-	docs    map[bson.ObjectID]bson.Raw
+	t           testing.TB
+	source      timeseries.Source
+	options     timeseries.Options
+	records     []record.Record
+	first       int64 // first offset of the log
+	deadLetters verify.DeadLetters
+	claims      []claim.Document
+	docs        map[bson.ObjectID]bson.Raw
 	// other holds the documents of another shard, because an _id is unique only within a shard.
 	other map[bson.ObjectID]bson.Raw
 	// compactions are all compactions that have begun.
@@ -85,11 +85,11 @@ func (w *world) insert(r record.Record) {
 	w.t.Helper()
 	results, err := w.decoder.Decode(r)
 	if err != nil {
-		w.letters.Add(w.source.Partition, r.Offset, record.WholeRecord)
+		w.deadLetters.Add(w.source.Partition, r.Offset, record.WholeRecord)
 	}
 	for i := range results {
 		if results[i].Err != nil {
-			w.letters.Add(w.source.Partition, r.Offset, int32(i))
+			w.deadLetters.Add(w.source.Partition, r.Offset, int32(i))
 		} else if err := w.catalog.Insert(&results[i].Measurement); err != nil {
 			w.t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func (w *world) verify(change ...func(*verify.Options)) verify.Report {
 func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) verify.Report {
 	w.t.Helper()
 	o := verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: w, Notes: w, Now: func() int64 { return noon + 1_000_000 },
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, DeadLetters: &w.deadLetters, Claims: w, Notes: w, Now: func() int64 { return noon + 1_000_000 },
 	}
 	for _, c := range change {
 		c(&o)
@@ -400,7 +400,7 @@ func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) ver
 		w.t.Errorf("judged up to %d of %d", report.Next, report.To)
 	}
 	stored := report.Valid + report.Bad - report.Missing.Count - report.Doubled.Count - report.DeadLettered - report.Expired -
-		report.Deleted.Count - report.LetterMissing.Count - report.LetterDeleted.Count
+		report.Deleted.Count - report.DeadLetterMissing.Count - report.DeadLetterDeleted.Count
 	if stored != report.StoredOnce && report.Unknown.Count+report.Compacted.Count == 0 {
 		w.t.Errorf("the counts do not add up: %+v", report.Findings)
 	}

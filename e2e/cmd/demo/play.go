@@ -58,7 +58,7 @@ func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan err
 	for time.Now().Before(end) {
 		if m, err := s.consumer.Metrics(ctx); err == nil {
 			s.out.progress("stored %s   lag %.0f   buckets opened %.0f   letters %.0f", grouped(int(m.Sum("waterwheel_measurements_stored_total"))),
-				m.Sum("waterwheel_lag_records"), m.Sum("waterwheel_buckets_opened_total"), m.Sum("waterwheel_letters_total"))
+				m.Sum("waterwheel_lag_records"), m.Sum("waterwheel_buckets_opened_total"), m.Sum("waterwheel_dead_letters_total"))
 		}
 		select {
 		case err := <-produced:

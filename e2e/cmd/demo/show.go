@@ -56,7 +56,7 @@ func (s *stage) show(ctx context.Context, kept bool) error {
 		s.out.line("\n%s\n%v", s.out.paint(red, "What is stored is not what was produced:"), problem)
 	}
 	s.out.line("\ndemo: stored %d, skipped %d, letters %d, missing %d, doubled %d",
-		report.Stored, s.recognised+s.readTwice+report.Tombstones, report.LetterCount(), report.Missing, report.Doubled)
+		report.Stored, s.recognised+s.readTwice+report.Tombstones, report.DeadLetterCount(), report.Missing, report.Doubled)
 	if problem != nil {
 		return fmt.Errorf("the promise is broken: %d missing, %d doubled, %d faults", report.Missing, report.Doubled, report.FaultCount)
 	}
@@ -74,8 +74,8 @@ func (s *stage) showTable(r *check.Report) {
 	row("skipped", s.recognised+s.readTwice+r.Tombstones, fmt.Sprintf("came again: %s after the crash, %s after the reset",
 		grouped(s.recognised), grouped(s.readTwice)))
 	s.out.line("%36s%s", "", s.out.paint(dim, fmt.Sprintf("and %d tombstones", r.Tombstones)))
-	row("letters", r.LetterCount(), "bad records, by reason:")
-	for line := range slices.Chunk(reasonCounts(r.Letters), 3) {
+	row("letters", r.DeadLetterCount(), "bad records, by reason:")
+	for line := range slices.Chunk(reasonCounts(r.DeadLetters), 3) {
 		s.out.line("%36s%s", "", s.out.paint(yellow, strings.TrimRight(strings.Join(line, ""), " ")))
 	}
 	row("buckets", r.Buckets, fmt.Sprintf("documents in %s.%s.buckets", databaseName, topicName))

@@ -92,7 +92,7 @@ func (r *Refuser) decide(m Message) Decision {
 	if !ok {
 		return Decision{Forward: m}
 	}
-	s := sift(asked, rule)
+	s := filterWrites(asked, rule)
 	if s == nil {
 		return Decision{Forward: m}
 	}
@@ -111,21 +111,21 @@ func (r *Refuser) decide(m Message) Decision {
 	return Decision{Reply: reply}
 }
 
-// sifted is a command with some writes refused.
-type sifted struct {
+// filtered is a command with some writes refused.
+type filtered struct {
 	whole  *Refusal
 	kept   []int // the indexes of the writes that pass
 	errors bson.A
 	codes  []int32
 }
 
-// sift applies the rule to each write of a command. It returns nil if all writes pass.
-func sift(c Command, rule Rule) *sifted {
+// filterWrites applies the rule to each write of a command. It returns nil if all writes pass.
+func filterWrites(c Command, rule Rule) *filtered {
 	kind, collection, ok := c.Write()
 	if !ok || rule == nil {
 		return nil
 	}
-	s := &sifted{}
+	s := &filtered{}
 	for i, write := range c.Documents {
 		refusal := rule(collection, write)
 		switch {
@@ -133,7 +133,7 @@ func sift(c Command, rule Rule) *sifted {
 			s.kept = append(s.kept, i)
 			continue
 		case refusal.Whole:
-			return &sifted{whole: refusal, codes: []int32{refusal.Code}}
+			return &filtered{whole: refusal, codes: []int32{refusal.Code}}
 		}
 		s.codes = append(s.codes, refusal.Code)
 		s.errors = append(s.errors, bson.D{
@@ -147,7 +147,7 @@ func sift(c Command, rule Rule) *sifted {
 }
 
 // without returns the command for the server, without the refused writes.
-func (s *sifted) without(c Command) Command {
+func (s *filtered) without(c Command) Command {
 	left := Command{Body: c.Body, Sequence: c.Sequence}
 	for _, i := range s.kept {
 		left.Documents = append(left.Documents, c.Documents[i])
@@ -156,7 +156,7 @@ func (s *sifted) without(c Command) Command {
 }
 
 // alone returns the answer to a command of which the server gets nothing.
-func (s *sifted) alone() bson.D {
+func (s *filtered) alone() bson.D {
 	if s.whole != nil {
 		return bson.D{{Key: "ok", Value: float64(0)}, {Key: "code", Value: s.whole.Code}, {Key: "errmsg", Value: s.whole.Message}}
 	}
@@ -164,7 +164,7 @@ func (s *sifted) alone() bson.D {
 }
 
 // join adds the refusals to the server's answer. It changes the indexes of the server's errors to those of the whole command.
-func (s *sifted) join(answer Message) (Message, error) {
+func (s *filtered) join(answer Message) (Message, error) {
 	reply, ok := Parse(answer)
 	if !ok {
 		return answer, nil
@@ -190,7 +190,7 @@ func (s *sifted) join(answer Message) (Message, error) {
 }
 
 // moved changes the index of a server's write error to the index of the write in the whole command.
-func (s *sifted) moved(writeError any) any {
+func (s *filtered) moved(writeError any) any {
 	d, ok := writeError.(bson.D)
 	if !ok {
 		return writeError

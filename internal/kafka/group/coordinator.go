@@ -201,10 +201,10 @@ func (k *kafkaCoordinator) ask(ctx context.Context, api protocol.ApiKey, number 
 	return kafka.CodeError(api, none, answer.Value)
 }
 
-// repeatInterval is the least time between two log lines about the same trouble.
+// repeatInterval is the least time between two log lines about the same failure.
 const repeatInterval = 10 * time.Second
 
-// outage logs a repeated trouble: its beginning, then at most one line in repeatInterval with a count, and its end. It belongs to
+// outage logs a repeated failure: its beginning, then at most one line in repeatInterval with a count, and its end. It belongs to
 // one goroutine.
 type outage struct {
 	log     *slog.Logger
@@ -215,7 +215,7 @@ type outage struct {
 	count   int
 }
 
-func (o *outage) trouble(what string, err error) {
+func (o *outage) failure(what string, err error) {
 	now := o.now()
 	if o.count++; o.count == 1 {
 		o.since = now
@@ -238,7 +238,7 @@ func (o *outage) over(what string) {
 }
 
 // persist repeats a question until it succeeds or ctx is done. Its error is ctx's. It counts and logs failures.
-func (g *Group) persist(ctx context.Context, request, trouble string, question func() error) error {
+func (g *Group) persist(ctx context.Context, request, failure string, question func() error) error {
 	for {
 		err := question()
 		if err == nil {
@@ -246,7 +246,7 @@ func (g *Group) persist(ctx context.Context, request, trouble string, question f
 		}
 		if ctx.Err() == nil {
 			g.metrics.retries.WithLabelValues(request).Inc()
-			g.outage.trouble(trouble, err)
+			g.outage.failure(failure, err)
 		}
 		if !kafka.Pause(ctx) {
 			return context.Cause(ctx)

@@ -70,7 +70,7 @@ type Options struct {
 	// the handler's last Revoke, if that much is left. Until then the handler works on, while the group rejoins to give its
 	// partitions to others.
 	Shutdown, HandOver time.Duration
-	// ErrorAfter is how long a trouble lasts before its log lines become errors instead of warnings. Zero means never.
+	// ErrorAfter is how long a failure lasts before its log lines become errors instead of warnings. Zero means never.
 	ErrorAfter time.Duration
 	// Page is the TCP port of this member's status page, for the other members. Zero means that they cannot reach it.
 	Page uint16

@@ -41,7 +41,7 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 }
 
 // TestCoordinatorThatIsNotReadyIsNoTrouble uses the answer of a newly elected coordinator until it has loaded. It must not be
-// logged as trouble unless it lasts.
+// logged as a failure unless it lasts.
 func TestCoordinatorThatIsNotReadyIsNoTrouble(t *testing.T) {
 	for refusals, want := range map[int]int{unreadyTries: 0, unreadyTries + 2: 1} {
 		var logged strings.Builder

@@ -39,7 +39,7 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 		case try <= unreadyTries && unready(err):
 			// This is usual for a new coordinator, in a fresh cluster or after its predecessor's end.
 		default:
-			g.outage.trouble("joining the group is not possible yet", err)
+			g.outage.failure("joining the group is not possible yet", err)
 		}
 		g.metrics.retries.WithLabelValues(request).Inc()
 		if !kafka.Pause(ctx) {

@@ -226,7 +226,7 @@ func (g *Group) heard(p *period, b beat) (kind string) {
 		return kindLost
 	default:
 		g.metrics.retries.WithLabelValues(requestHeartbeat).Inc()
-		g.outage.trouble("the coordinator does not answer heartbeats", b.err)
+		g.outage.failure("the coordinator does not answer heartbeats", b.err)
 		return ""
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"waterwheel/internal/record"
 )
 
-// letterBuffer holds the letters that are not acknowledged, in the order in which they were made: first those under way, then
+// deadLetterBuffer holds the letters that are not acknowledged, in the order in which they were made: first those under way, then
 // those waiting.
-type letterBuffer struct {
-	sending, waiting []record.Letter
+type deadLetterBuffer struct {
+	sending, waiting []record.DeadLetter
 	// bytes is the memory that the letters refer to: messages, values, and once per record its key and headers.
 	bytes int64
 	// refused means that the dead-letter topic refuses one of the letters, and an operator must act.
@@ -24,14 +24,14 @@ type letterBuffer struct {
 }
 
 // size is the memory of the letters, in bytes.
-func (b *letterBuffer) size() int64 {
-	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(record.Letter{}))
+func (b *deadLetterBuffer) size() int64 {
+	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(record.DeadLetter{}))
 }
 
-func (b *letterBuffer) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
+func (b *deadLetterBuffer) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
 
 // put keeps a copy of a letter. It copies the record's key and headers, unless the letter before is of the same record.
-func (b *letterBuffer) put(l record.Letter) {
+func (b *deadLetterBuffer) put(l record.DeadLetter) {
 	if n := len(b.waiting); n > 0 && b.waiting[n-1].Offset == l.Offset {
 		l.Key, l.Headers = b.waiting[n-1].Key, b.waiting[n-1].Headers
 	} else {
@@ -44,7 +44,7 @@ func (b *letterBuffer) put(l record.Letter) {
 }
 
 // took forgets the first n letters under way, which were acknowledged. The key and headers of a record go with its last letter.
-func (b *letterBuffer) took(n int) {
+func (b *deadLetterBuffer) took(n int) {
 	for i := range b.sending[:n] {
 		l := &b.sending[i]
 		b.bytes -= int64(len(l.Value) + len(l.Message) + len(l.Cut))
@@ -56,28 +56,28 @@ func (b *letterBuffer) took(n int) {
 }
 
 // sharesRecord reports whether two consecutive letters share their key and headers.
-func sharesRecord(a, b *record.Letter) bool {
+func sharesRecord(a, b *record.DeadLetter) bool {
 	return unsafe.SliceData(a.Key) == unsafe.SliceData(b.Key) && unsafe.SliceData(a.Headers) == unsafe.SliceData(b.Headers)
 }
 
 // recall puts the letters under way back before the waiting ones. They count as not sent.
-func (b *letterBuffer) recall() {
+func (b *deadLetterBuffer) recall() {
 	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
 }
 
-// letterBufferFull reports whether too many letters wait for another one to be made.
-func (w *Worker) letterBufferFull() bool { return w.letters.size() >= w.o.LetterBuffer }
+// deadLetterBufferFull reports whether too many letters wait for another one to be made.
+func (w *Worker) deadLetterBufferFull() bool { return w.deadLetters.size() >= w.o.DeadLetterBuffer }
 
-// addLetter keeps a letter until it is acknowledged. Until then no commit passes its offset.
-func (w *Worker) addLetter(l record.Letter) {
-	cut(&l, w.o.LongestLetter)
-	w.letters.put(l)
-	w.ledger.open(l.Offset)
+// addDeadLetter keeps a letter until it is acknowledged. Until then no commit passes its offset.
+func (w *Worker) addDeadLetter(l record.DeadLetter) {
+	cut(&l, w.o.LongestDeadLetter)
+	w.deadLetters.put(l)
+	w.offsetTracker.open(l.Offset)
 }
 
 // cut shortens a letter to its bound. Headers go first, because they take many times their size once they are read. The key is
 // next, then the end of the value.
-func cut(l *record.Letter, longest int) {
+func cut(l *record.DeadLetter, longest int) {
 	if longest <= 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	if r.Cut > 0 {
 		cut = fmt.Sprintf("record of %d bytes", r.Cut)
 	}
-	w.addLetter(record.Letter{
+	w.addDeadLetter(record.DeadLetter{
 		Place: w.place(r.Offset), TopicID: w.source.TopicID, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
 		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(), Cut: cut,
 	})
@@ -129,7 +129,7 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 	if w.o.StopOnBad {
 		return
 	}
-	w.addLetter(record.Letter{
+	w.addDeadLetter(record.DeadLetter{
 		Place: w.place(r.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord, Value: r.Value,
 		Reason: string(measurement.Unreadable), Message: r.Unreadable,
 		Cut: "the single records, because their record batch cannot be read (the value is the whole batch)",
@@ -144,42 +144,42 @@ func (w *Worker) stopAt(offset int64, why error) {
 			"when all records before it are committed, stop the consumers and set the group's offset to %d", offset, why, offset+1)})
 }
 
-// advanceLetters sends all waiting letters, one request at a time.
-func (w *Worker) advanceLetters(m Moment) {
-	if w.busy.letters || w.letters.refused || len(w.letters.waiting) == 0 || !w.retry.letters.ready(m.Now) {
+// advanceDeadLetters sends all waiting letters, one request at a time.
+func (w *Worker) advanceDeadLetters(m Moment) {
+	if w.busy.deadLetters || w.deadLetters.refused || len(w.deadLetters.waiting) == 0 || !w.retry.deadLetters.ready(m.Now) {
 		return
 	}
-	w.letters.sending, w.letters.waiting = w.letters.waiting, nil
-	w.start(&w.busy.letters, ProduceLetters{Letters: w.letters.sending})
+	w.deadLetters.sending, w.deadLetters.waiting = w.deadLetters.waiting, nil
+	w.start(&w.busy.deadLetters, ProduceDeadLetters{DeadLetters: w.deadLetters.sending})
 }
 
 // handle forgets the acknowledged letters. The others are sent again.
-func (e LettersProduced) handle(w *Worker, m Moment) {
-	w.busy.letters = false
+func (e DeadLettersProduced) handle(w *Worker, m Moment) {
+	w.busy.deadLetters = false
 	if e.Err == nil {
-		e.Written = len(w.letters.sending)
+		e.Written = len(w.deadLetters.sending)
 	}
 	w.acknowledge(e.Written)
 	if stop, ok := errors.AsType[*record.StopError](e.Err); ok {
-		w.letters.refused = true
+		w.deadLetters.refused = true
 		w.stop(stop)
 		return
 	}
 	if e.Err != nil {
-		w.failed(m, &w.retry.letters, DeadLetters, writingLetters, e.Err)
+		w.failed(m, &w.retry.deadLetters, DeadLetterTopic, writingDeadLetters, e.Err)
 		return
 	}
-	w.succeeded(&w.retry.letters, DeadLetters)
+	w.succeeded(&w.retry.deadLetters, DeadLetterTopic)
 }
 
 // acknowledge removes the first n letters under way, and puts the others back before the waiting ones.
 func (w *Worker) acknowledge(n int) {
-	for _, l := range w.letters.sending[:n] {
-		w.metrics.letter(l.Reason)
+	for _, l := range w.deadLetters.sending[:n] {
+		w.metrics.deadLetter(l.Reason)
 	}
-	w.letters.took(n)
-	w.ledger.acknowledge(n)
-	w.letters.recall()
+	w.deadLetters.took(n)
+	w.offsetTracker.acknowledge(n)
+	w.deadLetters.recall()
 }
 
 // place is the place of a record of this partition.
@@ -214,7 +214,7 @@ func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err er
 
 // notePoison counts and logs a record that made the program fail.
 func (w *Worker) notePoison(r *record.Record, cause any) {
-	w.poisoned++
+	w.poisonRecords++
 	w.log.Error("a bug in this program: processing a record failed; please report this log line", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 }
 
@@ -225,7 +225,7 @@ func internalError(detail string) *measurement.DecodeError {
 // advanceRefused reads the record of a refused measurement again, for its letter. The read takes the place of a fetch. It also
 // happens during a hand-over, which waits for the letter.
 func (w *Worker) advanceRefused(m Moment) {
-	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.letterBufferFull() || !w.retry.fetch.ready(m.Now) {
+	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.deadLetterBufferFull() || !w.retry.fetch.ready(m.Now) {
 		return
 	}
 	if w.o.StopOnBad {
@@ -260,7 +260,7 @@ func (e RecordRead) handle(w *Worker, m Moment) {
 	if i := slices.IndexFunc(e.Batch.Records, func(r record.Record) bool { return r.Offset == offset }); i >= 0 {
 		found = &e.Batch.Records[i]
 	}
-	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterBufferFull(); {
+	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.deadLetterBufferFull(); {
 		work += w.addRefused(found, &w.rejected[0])
 		w.rejected = w.rejected[1:]
 	}
@@ -269,7 +269,7 @@ func (e RecordRead) handle(w *Worker, m Moment) {
 // addRefused makes the letter of a refused measurement. Its record is nil if the log no longer has it. addRefused returns the
 // work done, in bytes.
 func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
-	letter := record.Letter{
+	letter := record.DeadLetter{
 		Place: w.place(rejected.Position.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
 		Message: refusal(rejected).Error(),
@@ -283,6 +283,6 @@ func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work
 		}
 		work = len(r.Value)
 	}
-	w.addLetter(letter)
+	w.addDeadLetter(letter)
 	return work + recordWork
 }

@@ -19,8 +19,8 @@ func good(n int) []byte {
 	return fmt.Appendf(nil, `{"time":%d,"meta":{"sensor":%d},"v":%d}`, time.Now().UnixMilli(), n%10, n)
 }
 
-// letters returns the records of the dead-letter topic.
-func (r *trial) letters() []check.Record {
+// deadLetters returns the records of the dead-letter topic.
+func (r *trial) deadLetters() []check.Record {
 	r.t.Helper()
 	ctx := within(r.t, 30*time.Second)
 	topic, found, err := r.kafka.Topic(ctx, r.topic+".dlq")
@@ -53,7 +53,7 @@ func TestArrayOfBadElements(t *testing.T) {
 	r.staysWithin(c, limit)
 	r.stored(c, 2)
 	r.terminate(c)
-	letters := r.letters()
+	letters := r.deadLetters()
 	if len(letters) != 1 {
 		t.Fatalf("%d letters", len(letters))
 	}
@@ -81,7 +81,7 @@ func TestFloodOfBadRecords(t *testing.T) {
 	}
 	r.mustProduce(0, plain, record{value: good(0)})
 	c := r.start("MEMORY_LIMIT", fmt.Sprint(limit))
-	r.awaitMetric(c, float64(n/10), "waterwheel_letters_total")
+	r.awaitMetric(c, float64(n/10), "waterwheel_dead_letters_total")
 	r.staysWithin(c, limit)
 	c.Kill()
 	c = r.start("MEMORY_LIMIT", fmt.Sprint(limit))
@@ -90,7 +90,7 @@ func TestFloodOfBadRecords(t *testing.T) {
 	r.stored(c, 1)
 	r.terminate(c)
 	seen := map[string]bool{}
-	letters := r.letters()
+	letters := r.deadLetters()
 	for i := range letters {
 		seen[letters[i].Headers["__connect.errors.offset"]] = true
 	}

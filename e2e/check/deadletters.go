@@ -11,14 +11,14 @@ import (
 // wholeRecord is the part of a letter about a whole record.
 const wholeRecord = -1
 
-// letter is the expected letter for a bad record or a bad element of a record.
-type letter struct {
+// deadLetter is the expected letter for a bad record or a bad element of a record.
+type deadLetter struct {
 	reason string
 	value  []byte
 }
 
-// readLetters compares the dead-letter topic with the bad records.
-func (j *judgement) readLetters(ctx context.Context) error {
+// readDeadLetters compares the dead-letter topic with the bad records.
+func (j *judgement) readDeadLetters(ctx context.Context) error {
 	topic, ok, err := j.source.Kafka.Topic(ctx, j.source.Topic+".dlq")
 	if err != nil {
 		return err
@@ -30,10 +30,10 @@ func (j *judgement) readLetters(ctx context.Context) error {
 			return err
 		}
 		for _, r := range records {
-			j.judgeLetter(r, seen)
+			j.judgeDeadLetter(r, seen)
 		}
 	}
-	for at, expected := range j.letters {
+	for at, expected := range j.deadLetters {
 		if !seen[at] {
 			j.report.fault("no letter for partition %d offset %d part %d (%s)", at.Partition, at.Offset, at.Part, expected.reason)
 		}
@@ -41,14 +41,14 @@ func (j *judgement) readLetters(ctx context.Context) error {
 	return nil
 }
 
-// judgeLetter compares one letter with the record it is about.
-func (j *judgement) judgeLetter(r Record, seen map[Place]bool) {
+// judgeDeadLetter compares one letter with the record it is about.
+func (j *judgement) judgeDeadLetter(r Record, seen map[Place]bool) {
 	at, ok := j.placeOf(r)
 	if !ok {
 		j.report.fault("letter %d: its headers name no position of the topic: %v", r.Offset, r.Headers)
 		return
 	}
-	expected, ok := j.letters[at]
+	expected, ok := j.deadLetters[at]
 	if !ok {
 		j.report.fault("letter %d: partition %d offset %d part %d is no bad record (%s: %s)",
 			r.Offset, at.Partition, at.Offset, at.Part, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
@@ -59,9 +59,9 @@ func (j *judgement) judgeLetter(r Record, seen map[Place]bool) {
 		return
 	}
 	seen[at] = true
-	j.report.Letters[r.Headers["waterwheel.reason"]]++
+	j.report.DeadLetters[r.Headers["waterwheel.reason"]]++
 	source := j.records[Place{at.Partition, Position{Offset: at.Offset}}]
-	for _, f := range letterFaults(r, expected, source, j.source.Group) {
+	for _, f := range deadLetterFaults(r, expected, source, j.source.Group) {
 		j.report.fault("letter %d (partition %d offset %d part %d): %s", r.Offset, at.Partition, at.Offset, at.Part, f)
 	}
 }
@@ -89,8 +89,8 @@ func (j *judgement) placeOf(r Record) (Place, bool) {
 	return Place{int32(partition), Position{offset, part}}, true
 }
 
-// letterFaults compares a letter's content and headers with the record.
-func letterFaults(r Record, expected letter, source Record, group string) []string {
+// deadLetterFaults compares a letter's content and headers with the record.
+func deadLetterFaults(r Record, expected deadLetter, source Record, group string) []string {
 	var faults []string
 	stage := "VALUE_CONVERTER"
 	if expected.reason == "refused_by_database" {

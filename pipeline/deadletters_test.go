@@ -25,36 +25,36 @@ func bads(from int64, n int) record.Batch {
 // TestFullLetterBufferStopsTaking checks a batch of bad records. The worker takes only as many as the letter buffer holds, and
 // does not fetch again before the letters are written.
 func TestFullLetterBufferStopsTaking(t *testing.T) {
-	w, m := newTestWorker(t, func(o *Options) { o.LetterBuffer = 10_000 })
+	w, m := newTestWorker(t, func(o *Options) { o.DeadLetterBuffer = 10_000 })
 	batch := bads(0, 1000)
 	actions := w.Handle(m, Fetched{Batch: batch})
 	absent[Fetch](t, actions)
-	letters := expect[ProduceLetters](t, actions).Letters
+	letters := expect[ProduceDeadLetters](t, actions).DeadLetters
 	if n := len(letters); n == 0 || n > 100 {
 		t.Fatalf("%d letters in 10,000 bytes", n)
 	}
-	if size := w.Status(m.Now).LetterBytes; size < w.o.LetterBuffer || size > 2*w.o.LetterBuffer {
+	if size := w.Status(m.Now).DeadLetterBytes; size < w.o.DeadLetterBuffer || size > 2*w.o.DeadLetterBuffer {
 		t.Errorf("the letters take %d bytes", size)
 	}
 	for range 3 {
 		absent[Fetch](t, w.Handle(m, Ticked{}))
 	}
 	wants(t, w, 0)
-	actions = w.Handle(m, LettersProduced{})
+	actions = w.Handle(m, DeadLettersProduced{})
 	at := expect[Fetch](t, actions).Offset
 	if at != int64(len(letters)) {
 		t.Errorf("fetches at %d after %d letters", at, len(letters))
 	}
 	wants(t, w, at)
 	for produced := len(letters); produced < 1000; produced += len(letters) {
-		letters = expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch})).Letters
+		letters = expect[ProduceDeadLetters](t, w.Handle(m, Fetched{Batch: batch})).DeadLetters
 		if letters[0].Offset != int64(produced) {
 			t.Fatalf("letter of offset %d after %d letters", letters[0].Offset, produced)
 		}
-		w.Handle(m, LettersProduced{})
+		w.Handle(m, DeadLettersProduced{})
 	}
 	wants(t, w, 1000)
-	if size := w.Status(m.Now).LetterBytes; size != 0 {
+	if size := w.Status(m.Now).DeadLetterBytes; size != 0 {
 		t.Errorf("an empty dead-letter buffer takes %d bytes", size)
 	}
 }
@@ -83,27 +83,27 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 	w, m := newTestWorker(t)
 	r := recordOf(0, "["+strings.Repeat("3,", 49)+"3]")
 	r.Key, r.Headers = bytes.Repeat([]byte("k"), 100_000), bytes.Repeat([]byte("h"), 50_000)
-	letters := expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{r, recordOf(1, "{")}, Next: 2, End: 2}})).Letters
+	letters := expect[ProduceDeadLetters](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{r, recordOf(1, "{")}, Next: 2, End: 2}})).DeadLetters
 	if len(letters) != 51 || &letters[0].Key[0] != &letters[49].Key[0] || &letters[0].Headers[0] != &letters[49].Headers[0] {
 		t.Fatalf("%d letters", len(letters))
 	}
 	if &letters[0].Key[0] == &r.Key[0] {
 		t.Error("the letters keep the batch's bytes")
 	}
-	if size := w.Status(m.Now).LetterBytes; size < 150_000 || size > 200_000 {
+	if size := w.Status(m.Now).DeadLetterBytes; size < 150_000 || size > 200_000 {
 		t.Errorf("the letters take %d bytes", size)
 	}
-	w.Handle(m, LettersProduced{Written: 49, Err: errDown})
-	if size := w.Status(m.Now).LetterBytes; size < 150_000 {
+	w.Handle(m, DeadLettersProduced{Written: 49, Err: errDown})
+	if size := w.Status(m.Now).DeadLetterBytes; size < 150_000 {
 		t.Errorf("with one letter left they take %d bytes", size)
 	}
 	wants(t, w, 0)
 	m.Now += longestDelay
-	if left := expect[ProduceLetters](t, w.Handle(m, Ticked{})).Letters; len(left) != 2 || left[0].Part != 49 || left[1].Offset != 1 {
+	if left := expect[ProduceDeadLetters](t, w.Handle(m, Ticked{})).DeadLetters; len(left) != 2 || left[0].Part != 49 || left[1].Offset != 1 {
 		t.Fatalf("then %d letters go, the first %+v", len(left), left[0])
 	}
-	w.Handle(m, LettersProduced{Written: 1, Err: errDown})
-	if size := w.Status(m.Now).LetterBytes; size > 1000 {
+	w.Handle(m, DeadLettersProduced{Written: 1, Err: errDown})
+	if size := w.Status(m.Now).DeadLetterBytes; size > 1000 {
 		t.Errorf("the letter of another record takes %d bytes", size)
 	}
 	wants(t, w, 1)
@@ -121,7 +121,7 @@ func TestLetterIsCutToItsBound(t *testing.T) {
 		{0, 10, 5000, "headers of 5000 bytes"},
 		{501, 5000, 63, "headers of 63 bytes, key of 501 bytes, value of 5000 bytes"},
 	} {
-		l := record.Letter{Key: make([]byte, test.key), Value: make([]byte, test.value), Headers: make([]byte, test.headers)}
+		l := record.DeadLetter{Key: make([]byte, test.key), Value: make([]byte, test.value), Headers: make([]byte, test.headers)}
 		cut(&l, 1000)
 		if size := len(l.Key) + len(l.Value) + len(l.Headers); size > 1000 || l.Cut != test.cut {
 			t.Errorf("%+v: %d bytes, cut %q", test, size, l.Cut)
@@ -134,16 +134,16 @@ func TestLetterIsCutToItsBound(t *testing.T) {
 func TestRefusedLetterStopsThePartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	batch := record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, "{"), recordOf(2, good)}, Next: 3, End: 3}
-	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch}))
-	stop := &record.StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
+	expect[ProduceDeadLetters](t, w.Handle(m, Fetched{Batch: batch}))
+	stop := &record.StopError{Reason: "dead_letter_refused", Detail: "raise max.message.bytes"}
 	w.Handle(m, Fetched{Err: errDown})
-	w.Handle(m, LettersProduced{Written: 1, Err: stop})
+	w.Handle(m, DeadLettersProduced{Written: 1, Err: stop})
 	if why := w.Status(m.Now).Stopped; why != stop {
 		t.Fatalf("stopped for %v", why)
 	}
 	m.Now += w.o.FlushInterval
 	actions := w.Handle(m, Ticked{})
-	absent[ProduceLetters](t, actions)
+	absent[ProduceDeadLetters](t, actions)
 	absent[Fetch](t, actions)
 	expect[SendWrites](t, actions)
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
@@ -171,9 +171,9 @@ func TestHandleIsBounded(t *testing.T) {
 		w, m := newTestWorker(t)
 		start := time.Now()
 		w.Handle(m, Fetched{Batch: batch})
-		took, size := time.Since(start), w.Status(m.Now).LetterBytes
+		took, size := time.Since(start), w.Status(m.Now).DeadLetterBytes
 		t.Logf("%s: %v, %d bytes of letters", name, took, size)
-		if took > 10*time.Second || size > 2*DefaultLetterBuffer { // about ten milliseconds on an idle machine, but minutes without a bound
+		if took > 10*time.Second || size > 2*DefaultDeadLetterBuffer { // about ten milliseconds on an idle machine, but minutes without a bound
 			t.Errorf("%s: %v, %d bytes", name, took, size)
 		}
 	}
@@ -198,7 +198,7 @@ func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 	expect[ReadRecord](t, actions)
 	actions = w.Handle(m, RecordRead{Batch: batch})
 	absent[ReadRecord](t, actions)
-	letters := expect[ProduceLetters](t, actions).Letters
+	letters := expect[ProduceDeadLetters](t, actions).DeadLetters
 	if len(letters) != 3 || letters[2].Part != 2 || letters[2].Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letters are %+v", letters)
 	}
@@ -206,14 +206,14 @@ func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 
 // TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull checks this because its letters would not fit.
 func TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull(t *testing.T) {
-	w, m, actions, batch := refusedArray(t, func(o *Options) { o.LetterBuffer = 1 })
+	w, m, actions, batch := refusedArray(t, func(o *Options) { o.DeadLetterBuffer = 1 })
 	expect[ReadRecord](t, actions)
 	actions = w.Handle(m, RecordRead{Batch: batch})
-	if letters := expect[ProduceLetters](t, actions).Letters; len(letters) != 1 {
+	if letters := expect[ProduceDeadLetters](t, actions).DeadLetters; len(letters) != 1 {
 		t.Fatalf("letters are %+v", letters)
 	}
 	absent[ReadRecord](t, actions)
-	expect[ReadRecord](t, w.Handle(m, LettersProduced{}))
+	expect[ReadRecord](t, w.Handle(m, DeadLettersProduced{}))
 }
 
 // TestCompressedRecordsCountAsWhatTheyUnfoldTo checks that one call takes as many bytes of them as of uncompressed records.
