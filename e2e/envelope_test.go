@@ -105,7 +105,7 @@ func TestLettersGoBackOnceTheirCauseIsGone(t *testing.T) {
 	s.storesWith(made, 180, 20)
 	s.settings = s.settings.With("EVENT_TIME_FIELD", "time|ts")
 	code, out := s.run("dlq", "redrive", "--reason", "missing_time", "--dry-run")
-	if says := "2   of these would become letters again"; code != 0 || !strings.Contains(out, says) {
+	if says := "2   of these would become dead letters again"; code != 0 || !strings.Contains(out, says) {
 		t.Errorf("the dry run ended with code %d, without %q:\n%s", code, says, out)
 	}
 	s.redriven(len(made), 20)

@@ -60,7 +60,7 @@ func (d operation) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking up buckets", "fetching", "reading the log's start and end offsets",
-		"reading the topic's id", "reading segments", "compacting segments", "recording lost records", "writing letters", "reading a schema",
+		"reading the topic's id", "reading segments", "compacting segments", "recording lost records", "writing dead letters", "reading a schema",
 	}[d]
 }
 

@@ -126,7 +126,7 @@ type Holding struct {
 	Source  timeseries.Source `json:"-"`
 	Buckets int64             `json:"buckets"`
 	Closed  int64             `json:"closed"` // buckets with control.closed
-	// Measurements counts the measurements in buckets. Staged counts those in segments that are not in buckets yet. Each
+	// Measurements counts the measurements in buckets. InSegments counts those in segments that are not in buckets yet. Each
 	// measurement counts once.
 	Measurements int64 `json:"measurements"`
 	Segments     int64 `json:"segments"`

@@ -137,7 +137,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	}
 	changed := s.valid - before["1"]
 	says := fmt.Sprintf("verified %d measurements of %s: %d stored once, ", s.valid, s.topic, changed)
-	s.verifies(says, fmt.Sprintf(" 0 missing, 0 doubled, 0 unknown, 0 letters missing, 0 damaged buckets, 0 different, %d deleted, %d metas changed\n", before["1"], changed))
+	s.verifies(says, fmt.Sprintf(" 0 missing, 0 doubled, 0 unknown, 0 dead letters missing, 0 damaged buckets, 0 different, %d deleted, %d metas changed\n", before["1"], changed))
 
 	// When the whole topic is read again, deleted data and all other data must not be stored again.
 	s.reset()

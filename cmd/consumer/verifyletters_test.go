@@ -91,14 +91,14 @@ func TestVerifyMissesALetter(t *testing.T) {
 	gone := whole[len(whole)/2]
 	s.replaceDeadLetters(append(append([]kafkago.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
 	code, out := s.verify()
-	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.deadLetters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letter missing") {
+	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.deadLetters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 dead letter missing") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	place := header(&gone, "__connect.errors.offset")
 	if part := header(&gone, "waterwheel.part"); part != "" {
 		place += "[" + part + "]"
 	}
-	for _, says := range []string{fmt.Sprintf("%s/%s: 1 without a letter", s.topic, header(&gone, "__connect.errors.partition")), "offset " + place + "."} {
+	for _, says := range []string{fmt.Sprintf("%s/%s: 1 without a dead letter", s.topic, header(&gone, "__connect.errors.partition")), "offset " + place + "."} {
 		if !strings.Contains(out, says) {
 			t.Errorf("%q is not said:\n%s", says, out)
 		}
@@ -127,8 +127,8 @@ func TestVerifyOfDeletedLetters(t *testing.T) {
 	}
 	code, out := s.verify()
 	for _, says := range []string{
-		fmt.Sprintf("Letters before offset %d of %s.dlq/0 were deleted.", half, s.topic), " 0 letters missing, 0 damaged buckets, ",
-		fmt.Sprintf("%d dead-lettered", int64(s.deadLetters)-half), fmt.Sprintf(", %d letters perhaps deleted", half),
+		fmt.Sprintf("Dead letters before offset %d of %s.dlq/0 were deleted.", half, s.topic), " 0 dead letters missing, 0 damaged buckets, ",
+		fmt.Sprintf("%d dead-lettered", int64(s.deadLetters)-half), fmt.Sprintf(", %d dead letters perhaps deleted", half),
 	} {
 		if code != exitDone || !strings.Contains(out, says) {
 			t.Fatalf("exit code %d, %q is not said:\n%s", code, says, out)

@@ -141,7 +141,7 @@ func (s *stage) verify(args ...string) (code int, out string) {
 func (s *stage) verified() {
 	s.t.Helper()
 	want := fmt.Sprintf("verified %d measurements of %s: %d stored once, %d dead-lettered, 0 expired, 0 missing, 0 doubled, 0 unknown, "+
-		"0 letters missing, 0 damaged buckets, 0 different", s.valid, s.topic, s.valid, s.deadLetters)
+		"0 dead letters missing, 0 damaged buckets, 0 different", s.valid, s.topic, s.valid, s.deadLetters)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		code, out := s.verify("--content")

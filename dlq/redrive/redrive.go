@@ -280,9 +280,9 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case f.Err != nil:
 		return f.Err
 	case f.Letter.Cut != "":
-		return errors.New("the letter holds only a part of the record: only the source topic may still have the whole record")
+		return errors.New("the dead letter holds only a part of the record: only the source topic may still have the whole record")
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
-		return fmt.Errorf("the letter comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS", f.Letter.Topic)
+		return fmt.Errorf("the dead letter comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS", f.Letter.Topic)
 	case !passed(pasts, f):
 		return errors.New("--letter takes only dead letters that an ordinary redrive has passed. An ordinary redrive has not passed this one, and would produce its record a second time later: run \"waterwheel dlq redrive\" without --letter")
 	}

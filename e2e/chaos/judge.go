@@ -68,7 +68,7 @@ func (r *Result) String() string {
 		beside += fmt.Sprintf(", %d rows of rollups compared", r.Rows)
 	}
 	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs: "+
-		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (grace %.0fs)",
+		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (write grace period %.0fs)",
 		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, beside, r.DrainSeconds,
 		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.WriteGrace.Seconds())
 }

@@ -140,7 +140,7 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 		Long: "Shows the definition of a collection, its view and the reason for it, its size, its indexes, and how full its buckets are.\n" +
 			"If buckets are poorly filled, it names the setting that would fill them better.\n\n" +
 			"For each source partition it shows the number of buckets, segments and measurements, and the consumer that has claimed\n" +
-			"the partition. Staged measurements are in segments only, and are not in buckets yet. Ended segments wait for deletion.\n" +
+			"the partition. IN SEGMENTS counts the measurements that are not in buckets yet. Ended segments wait for deletion.\n" +
 			"If a partition has more than --buckets buckets and segments, the command reads only those with the largest offsets, and\n" +
 			"says so. Therefore it is cheap on a collection of any size.",
 		Args: noArguments,
@@ -362,7 +362,7 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 	titles := []string{"PARTITION", "BUCKETS", "CLOSED", "MEASUREMENTS", "PER BUCKET", "FILLED", "OFFSETS", "GROUP", "OWNER", "CLAIM", "STATE"}
 	segments := slices.ContainsFunc(v.Partitions, func(h heldPartition) bool { return h.Segments+h.Ended > 0 })
 	if segments {
-		titles = slices.Insert(titles, 6, "SEGMENTS", "STAGED", "ENDED")
+		titles = slices.Insert(titles, 6, "SEGMENTS", "IN SEGMENTS", "ENDED")
 	}
 	table := text.NewTable(w, titles...)
 	cut := false

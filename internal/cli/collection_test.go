@@ -263,7 +263,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 			"in a sample of 4 buckets and 10 segments Fill 10.0 measurements per bucket",
 		"Per measurement 34.8 B", // of 20 documents, with 115 measurements in the 20 that were read
 		"Times 1970-01-01T00:00:01.000Z (rounded down) to 1970-01-01T00:00:09.000Z",
-		"FILLED SEGMENTS STAGED ENDED OFFSETS",
+		"FILLED SEGMENTS IN SEGMENTS ENDED OFFSETS",
 		"events/1 0 0 0 – – 2 70 0 3–99 ",
 		"events/2 4+ 4+ 40+ 10.0 50.0 % 1+ 5+ 3+ 0–50 ",
 		"events/3 0 0 0 – – 0 0 4 – ",

@@ -20,7 +20,7 @@ type fillView struct {
 	All          bool    `json:"all"` // all buckets were examined
 	Mean         float64 `json:"mean"`
 	P10          int32   `json:"p10"` // a tenth of the buckets has at most this many measurements
-	// Segments hold the Staged measurements until these are in buckets. Ended segments wait for deletion, and their measurements
+	// Segments hold the InSegments measurements until these are in buckets. Ended segments wait for deletion, and their measurements
 	// are in buckets. Unfinished buckets belong to unfinished compactions, whose measurements are still in segments.
 	Segments   int64 `json:"segments"`
 	InSegments int64 `json:"measurementsInSegments"`

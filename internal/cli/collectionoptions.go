@@ -84,7 +84,7 @@ func setSpanCommand() optionCommand {
 func setExpiryCommand() optionCommand {
 	return optionCommand{&cobra.Command{
 		Use:   "set-expiry DURATION|none",
-		Short: "Change after what time measurements are deleted",
+		Short: "Change the time after which measurements are deleted",
 		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections. A bucket is deleted when\n" +
 			"its whole time span is older. A shorter time applies immediately, and only Kafka may still have the deleted measurements: the\n" +
 			"command reports how many it would delete, and asks first.\n" +

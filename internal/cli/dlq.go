@@ -272,7 +272,7 @@ func (p *Program) listDeadLetters(ctx context.Context, from *deadLetters, filter
 		fmt.Fprintln(p.Stderr, "There are no dead letters, or --from, --to, --reason and --topic select none of them.")
 	}
 	if rest := list.selected - list.written; rest > 0 {
-		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
+		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older dead letter"), words.Form(rest, "is", "are"))
 	}
 	if list.others > 0 {
 		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is not a dead letter", "are not dead letters"))
@@ -403,7 +403,7 @@ func newStatsView(s *dlq.Stats) statsView {
 }
 
 func (s statsView) print(w io.Writer) {
-	fmt.Fprint(w, words.Count(s.Letters, "letter"))
+	fmt.Fprint(w, words.Count(s.Letters, "dead letter"))
 	if s.Letters > 0 {
 		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
 	}

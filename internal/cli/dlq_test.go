@@ -171,7 +171,7 @@ func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
 	var out bytes.Buffer
 	r := redrive.Report{Driven: 7, Reasons: map[string]int64{"bad_time": 7}, Again: map[string]int64{"bad_time": 2, "bad_meta": 1}, Read: 7, Total: 7}
 	printReport(&out, redrive.Options{DryRun: true}, "", r)
-	if want := "3  of these would become letters again"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "bad_meta: 1") {
+	if want := "3  of these would become dead letters again"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "bad_meta: 1") {
 		t.Errorf("want …%s… in\n%s", want, out.String())
 	}
 }

@@ -35,20 +35,20 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	cmd := p.onDeadLetters(&cobra.Command{
 		Use:   "redrive",
 		Short: "Produce the records of dead letters to their topics again, each once",
-		Long: "Produces the record of each dead letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
-			"counts the attempts, and waterwheel.driven names the letter. A record that fails again becomes a letter again. After\n" +
-			"--max-attempts attempts a record is no longer redriven.\n\n" +
-			"Two other kinds of letters are not redriven. The first kind are letters whose topic rejects the record, for example\n" +
-			"because it is too large. The second kind are letters that do not match the record that they name: its topic, partition\n" +
-			"or offset does not exist, or the record there has another key. The command names these letters, and its exit code is 3.\n" +
-			"It does not redrive them again in later runs. --letter redrives one of them and reports what is wrong with it. It does\n" +
-			"so each time, because no progress is kept of letters that --letter redrives.\n\n" +
-			"Letters stay in the dead-letter topic. Progress is kept in the offsets of a consumer group for each selection of\n" +
-			"letters, whose name begins with KAFKA_GROUP_ID and \".redrive\". Letters redriven by one selection are not redriven by\n" +
-			"another. An interrupted run continues where it was, and checks first which records have arrived.\n\n" +
-			"Kafka deletes the offsets of a group that is unused for offsets.retention.minutes (a week by default). The letters would\n" +
-			"then be redriven again: delete finished letters from the topic before, with kafka-delete-records.sh.\n\n" +
-			"No command can remove records from a topic again, so this command counts first, and asks.",
+		Long: "Produces the record of each dead letter unchanged to the partition it came from. It adds two headers:\n" +
+			"waterwheel.attempt counts the attempts, and waterwheel.driven names the dead letter. A record that fails again becomes\n" +
+			"a dead letter again. After --max-attempts attempts a record is no longer redriven.\n\n" +
+			"Some dead letters stay, because their topic rejects the record, for example because it is too large. Others stay,\n" +
+			"because they do not match the record that they name: its topic, partition or offset does not exist, or the record there\n" +
+			"has another key. The command names both kinds, and its exit code is 3. Later runs skip them. --letter redrives one of\n" +
+			"them, and reports what is wrong with it. It keeps no progress: each run with --letter produces the record again.\n\n" +
+			"Dead letters are not deleted from their topic. Each selection of dead letters has a consumer group, whose offsets keep\n" +
+			"the progress. The name of the group begins with KAFKA_GROUP_ID and \".redrive\". A dead letter that one selection has\n" +
+			"redriven is not redriven by another. An interrupted run continues where it stopped. It first checks which records have\n" +
+			"arrived.\n\n" +
+			"Kafka deletes the offsets of a group that is unused for offsets.retention.minutes (a week by default). The dead letters\n" +
+			"would then be redriven again. Before that, delete finished dead letters with kafka-delete-records.sh.\n\n" +
+			"A produced record cannot be taken back, so this command counts first, and asks.",
 		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
@@ -179,7 +179,7 @@ func (p *Program) redriveDeadLetter(ctx context.Context, from *deadLetters, f *r
 	case err != nil:
 		return err
 	case report.Total == 0:
-		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter", errNoDeadLetter, place)
+		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each dead letter", errNoDeadLetter, place)
 	}
 	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
@@ -255,7 +255,7 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 	}
 	if o.DryRun && r.Driven > 0 {
 		again := text.Sum(r.Again)
-		table.Row(again, "of these would become "+words.Form(again, "a letter", "letters")+" again with the current settings (MongoDB may reject more)")
+		table.Row(again, "of these would become "+words.Form(again, "a dead letter", "dead letters")+" again with the current settings (MongoDB may reject more)")
 		reasons(r.Again)
 	}
 	attempts := words.Count(o.Selection.MaxAttempts, "time") + " or more (--max-attempts)"
@@ -295,7 +295,7 @@ func (p *Program) nameRefused(r redrive.Refusal) {
 func (p *Program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
 		fmt.Fprintf(p.Stderr, "%s %s in the dead-letter topics: change the configuration of the source topics, then redrive each letter with \"waterwheel dlq redrive --letter TOPIC/PARTITION/OFFSET\".\n",
-			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
+			words.Count(r.Refused, "dead letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Foreign > 0 {
 		return errFound

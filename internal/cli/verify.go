@@ -52,8 +52,9 @@ func (p *Program) verifyCommand() *cobra.Command {
 			"whose records log compaction has removed count as compacted. Neither is wrong.\n" +
 			"Consumers may keep running: it verifies offsets below the committed offset of the group. Exit code 3: something is\n" +
 			"wrong. To continue an interrupted run, give --partition and --from.\n\n" +
-			"--content compares every value with its record, and checks that each bucket agrees with itself. A meta that\n" +
-			"`collection update-meta` has changed counts as changed. A meta that was edited by hand counts as different.\n\n" +
+			"--content compares every value with its record, and checks that the count, the positions and the columns of each\n" +
+			"bucket match. A meta that `collection update-meta` has changed counts as changed. A meta that was edited by hand\n" +
+			"counts as different.\n\n" +
 			"--repair removes doubled measurements from segments, or else from the bucket with the larger _id, and closes that\n" +
 			"bucket. It skips segments that are being compacted, and reports them: run it again for these. Without --yes it first\n" +
 			"shows what it would do, and asks. Run one repair at a time, and none while MongoDB elects a primary. Otherwise a\n" +

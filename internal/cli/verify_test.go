@@ -83,15 +83,15 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		t.Error("nothing is wrong")
 	}
 	for _, line := range []string{
-		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
-		"2          100–199  100      90            80           3              0        9        1        1        1               2                1",
+		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  DEAD LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
+		"2          100–199  100      90            80           3              0        9        1        1        1                    2                1",
 		"events/2: note: the log is short.",
 		"events/2: 9 missing: in Kafka, but neither stored nor a dead letter: offsets 101, 102[3], ….",
 		"  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.",
 		"  kafka-consumer-groups.sh --bootstrap-server $KAFKA_BROKERS --group meters --topic events:2 --reset-offsets --to-offset 101 --execute\n",
 		"events/2: 1 doubled: listed by more than one bucket: offset 160.",
 		"events/2: 1 unknown: ",
-		"events/2: 1 without a letter: ",
+		"events/2: 1 without a dead letter: ",
 		`events/2: damaged: bucket b1, control.count: is 9\x1b.`,
 		"events/2: damaged: and 1 more.",
 		"events/2: different: bucket b2, data.x.1 (offset 190): is 1.",
@@ -99,7 +99,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"  bucket b3: 1 removed, 7 stay.",
 		"  waterwheel verify --topic events --partition 2 --from 200 --to 400 --content",
 		"  waterwheel verify --topic events --partition 3 --from 5 --to 400 --content",
-		"verified 90 measurements of events: 80 stored once, 3 dead-lettered, 0 expired, 9 missing, 1 doubled, 1 unknown, 1 letter missing, 2 damaged buckets, 1 different",
+		"verified 90 measurements of events: 80 stored once, 3 dead-lettered, 0 expired, 9 missing, 1 doubled, 1 unknown, 1 dead letter missing, 2 damaged buckets, 1 different",
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is missing in:\n%s", line, out.String())
@@ -120,9 +120,9 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 		t.Error("something is wrong")
 	}
 	for _, text := range []string{
-		"events/2: note: 2 cannot be decoded, and their letters may have been deleted: offsets 101, 102.",
-		"Letters before offset 12 of events.dlq/0 were deleted.",
-		"0 letters missing, 0 damaged buckets, 2 letters perhaps deleted",
+		"events/2: note: 2 cannot be decoded, and their dead letters may have been deleted: offsets 101, 102.",
+		"Dead letters before offset 12 of events.dlq/0 were deleted.",
+		"0 dead letters missing, 0 damaged buckets, 2 dead letters perhaps deleted",
 	} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, out.String())
@@ -152,9 +152,9 @@ func TestVerifyCountsWhatIsNotWrong(t *testing.T) {
 	}
 	for _, text := range []string{
 		"DAMAGED BUCKETS  DELETED  COMPACTED  META CHANGED\n",
-		"0          0–99     90       90            79           0              0        0        0        0        0               0                11       10         5\n",
+		"0          0–99     90       90            79           0              0        0        0        0        0                    0                11       10         5\n",
 		"verified 100 measurements of events: 89 stored once, ",
-		", 0 missing, 0 doubled, 0 unknown, 0 letters missing, 0 damaged buckets, 11 deleted, 10 compacted, 5 metas changed\n",
+		", 0 missing, 0 doubled, 0 unknown, 0 dead letters missing, 0 damaged buckets, 11 deleted, 10 compacted, 5 metas changed\n",
 	} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, out.String())

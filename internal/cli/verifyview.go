@@ -60,7 +60,7 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) {
 func (v *verifyView) printTable(w io.Writer) {
 	titles := []string{
 		"PARTITION", "OFFSETS", "RECORDS", "MEASUREMENTS", "STORED ONCE", "DEAD-LETTERED", "EXPIRED", "MISSING", "DOUBLED", "UNKNOWN",
-		"LETTER MISSING", "DAMAGED BUCKETS",
+		"DEAD LETTER MISSING", "DAMAGED BUCKETS",
 	}
 	if v.Content {
 		titles = append(titles, "DIFFERENT")
@@ -100,7 +100,7 @@ func (v *verifyView) harmless() []harmless {
 		{"DELETED", "deleted", func(f *verify.Findings) *verify.Tally { return &f.Deleted }},
 		{"COMPACTED", "compacted", func(f *verify.Findings) *verify.Tally { return &f.Compacted }},
 		{"META CHANGED", "metas changed", func(f *verify.Findings) *verify.Tally { return &f.MetaChanged }},
-		{"LETTER PERHAPS DELETED", "letters perhaps deleted", func(f *verify.Findings) *verify.Tally { return &f.DeadLetterDeleted }},
+		{"DEAD LETTER PERHAPS DELETED", "dead letters perhaps deleted", func(f *verify.Findings) *verify.Tally { return &f.DeadLetterDeleted }},
 	}, func(one harmless) bool { return one.of(&all).Count == 0 })
 }
 
@@ -160,7 +160,7 @@ func (v *verifyView) summary() string {
 	counts := fmt.Sprintf("%s of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
 		"%s missing, %s", words.Count(all.Valid, "measurement"), v.Topic, all.StoredOnce+all.Repair.Repaired, all.DeadLettered, all.Expired,
 		all.Missing.Count, all.Doubled.Count-all.Repair.Repaired, all.Unknown.Count,
-		words.Count(all.DeadLetterMissing.Count, "letter"), words.Count(all.Damaged.Count, "damaged bucket"))
+		words.Count(all.DeadLetterMissing.Count, "dead letter"), words.Count(all.Damaged.Count, "damaged bucket"))
 	if v.Content {
 		counts += fmt.Sprintf(", %d different", all.Different.Count)
 	}
@@ -239,12 +239,12 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 			"  wrote these buckets.\n", name, n, formatPlaces(&p.Unknown))
 	}
 	if n := p.DeadLetterMissing.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d without a letter: %s not in the dead-letter topic: %s.\n"+
-			"  Check whether the topic's retention has deleted letters. Records that are read again become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.DeadLetterMissing))
+		fmt.Fprintf(w, "%s: %d without a dead letter: %s not in the dead-letter topic: %s.\n"+
+			"  Check whether the topic's retention has deleted dead letters. Records that are read again become dead letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.DeadLetterMissing))
 	}
 	if n := p.DeadLetterDeleted.Count; n > 0 {
 		fmt.Fprintf(w, "%s: note: %d cannot be decoded, and %s may have been deleted: %s.\n", name, n,
-			words.Form(n, "its letter", "their letters"), formatPlaces(&p.DeadLetterDeleted))
+			words.Form(n, "its dead letter", "their dead letters"), formatPlaces(&p.DeadLetterDeleted))
 	}
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
@@ -261,8 +261,8 @@ func (v *verifyView) printDeletedDeadLetters(w io.Writer) {
 		return
 	}
 	for _, d := range v.DeletedDeadLetters {
-		fmt.Fprintf(w, "Letters before offset %d of %s were deleted. A record with a deleted letter cannot be distinguished from a record whose\n"+
-			"letter is lost. If MongoDB refused such a record, it counts as missing.\n", d.Before, d.Place)
+		fmt.Fprintf(w, "Dead letters before offset %d of %s were deleted. A record whose dead letter was deleted cannot be distinguished from\n"+
+			"a record whose dead letter is lost. If MongoDB refused such a record, it counts as missing.\n", d.Before, d.Place)
 	}
 }
 

@@ -190,7 +190,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
 		return false
 	}
-	s.log().Info("this server orders the fields of an update as text (10 before 9): a bucket is closed when its array indexes get another digit")
+	s.log().Info("this server sorts the fields of an update as text (10 before 9), unlike MongoDB: a bucket is closed when its number of measurements passes 10, 100 or 1,000")
 	return true
 }
 

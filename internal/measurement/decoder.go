@@ -210,7 +210,7 @@ func (d *Decoder) bufferBytes() int {
 // decode fills the results. Its error concerns the whole record.
 func (d *Decoder) decode() *DecodeError {
 	if n := d.record.Cut; n > 0 {
-		return newError(TooLarge, "", "the record has %d bytes, which is too many: only its beginning was read (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
+		return newError(TooLarge, "", "the record has %d bytes, too many for EVENT_MAX_BYTES = %d: only its beginning was read", n, d.options.MaxBytes)
 	}
 	if n := len(d.record.Value); n > d.options.MaxBytes {
 		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)

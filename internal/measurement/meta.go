@@ -92,7 +92,7 @@ func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *Decod
 		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB replaces it with the current time: send another value")
 	}
 	if kind == bson.TypeBinary && timeseries.IsSegmentMeta(bson.RawValue{Type: kind, Value: value}) {
-		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series, because they are reserved for segments: send another value")
+		return bson.RawValue{}, newError(BadMeta, "", "the meta begins with bytes that are reserved for segments: send another value")
 	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {

@@ -195,7 +195,7 @@ func TestBytesOfSegmentsNameNoSeries(t *testing.T) {
 			if err == nil && results[0].Err != nil {
 				err = results[0].Err
 			}
-			if err == nil || !strings.Contains(err.Error(), "they are reserved for segments: send another value") {
+			if err == nil || !strings.Contains(err.Error(), "bytes that are reserved for segments: send another value") {
 				t.Errorf("%s: %v, %v", name, results, err)
 			}
 			other := []byte(marked)

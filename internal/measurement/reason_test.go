@@ -83,7 +83,7 @@ func TestReasons(t *testing.T) {
 			`{"time": 1700000000, "meta": {"a": [{"$regularExpression": {"pattern": "x", "options": ""}}]}}`,
 		},
 		{BadMeta, "meta", "the timestamp (0, 0) cannot", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$timestamp": {"t": 0, "i": 0}}}`},
-		{BadMeta, "meta", "they are reserved for segments: send another value", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$binary": {"base64": "c2VnbWVudAEC", "subType": "00"}}}`},
+		{BadMeta, "meta", "bytes that are reserved for segments: send another value", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$binary": {"base64": "c2VnbWVudAEC", "subType": "00"}}}`},
 		{BadMeta, "meta", "a undefined cannot", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$undefined": true}}`},
 		{
 			BadMeta, "meta.p", "a dbPointer cannot", inFormat(ExtJSON),

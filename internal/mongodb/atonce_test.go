@@ -91,7 +91,7 @@ func TestReadsAtOnceMissNoMovingDocument(t *testing.T) {
 	if moved == 0 {
 		t.Error("no shard key was changed")
 	}
-	if strings.Contains(r.Said.String(), "one moment") {
-		t.Errorf("the router refuses reads at one moment:\n%s", r.Said)
+	if strings.Contains(r.Said.String(), "snapshot reads") {
+		t.Errorf("the router refuses snapshot reads:\n%s", r.Said)
 	}
 }

@@ -158,7 +158,7 @@ func (d driverCollection) find(ctx context.Context, q Query, o *options.FindOpti
 		return nil, err
 	}
 	if d.d.snapshotRefused.Swap(time.Now().Unix()) == 0 { // one warning is enough
-		d.d.log.Warn("this MongoDB cannot read all shards at one moment: run `waterwheel collection update-meta` only while no consumer runs", "err", err)
+		d.d.log.Warn("this MongoDB does not support snapshot reads of several shards: run `waterwheel collection update-meta` only while no consumer runs", "err", err)
 	}
 	return cursor, nil
 }
