@@ -125,7 +125,7 @@ func (c *Catalog) SetCollection(o timeseries.Options) {
 	c.time = columnBytes(len(o.TimeField), 8)
 }
 
-// Insert takes a measurement and keeps a copy of it. With Reopen it may have to ask the database first. Then it parks the
+// Insert takes a measurement and keeps a copy of it. With Reopen it may have to ask the database first. Then it keeps the
 // measurement, and later ones of the same series, until the answer is loaded.
 //
 // An error wraps ErrMalformed and means that the measurement does not come from a Decoder. The catalog is unchanged then.

@@ -145,7 +145,7 @@ func (e WritesSent) handle(w *Worker, m Moment) {
 		case bucketer.Unknown:
 			a.step, f.unknown = toResolve, append(f.unknown, i)
 			failed = s.Err
-			// This attempt may be executed until its grace has passed, even after another attempt was acknowledged (E4). Until then
+			// This attempt may be executed until its write grace period has passed, even after another attempt was acknowledged (E4). Until then
 			// there is no release and no claim of ours.
 			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.WriteGrace)
 		default:
@@ -256,7 +256,7 @@ func (w *Worker) finishFlush(m Moment) {
 }
 
 // clearConflicted forgets the other buckets of each series that had a conflict, and the answers of look-ups for it. The other
-// writer may have changed all of these buckets, and each conflict costs the grace to find out.
+// writer may have changed all of these buckets, and each conflict costs the write grace period to find out.
 func (w *Worker) clearConflicted(f *inFlight) {
 	if !f.changed {
 		return
@@ -278,7 +278,7 @@ type step uint8
 const (
 	toSend    step = iota
 	toResolve      // its outcome is unknown, so it is read back
-	toAsk          // it had a conflict: after the grace, ask which of its positions are stored
+	toAsk          // it had a conflict: after the write grace period, ask which of its positions are stored
 	done
 )
 
@@ -302,7 +302,7 @@ type inFlight struct {
 	fresh    int                // index of the first write that was not handed out yet
 	again    []int              // to be sent again, or not sent when they were handed out
 	unknown  []int              // to be read back
-	asking   []int              // conflicts that wait for their grace
+	asking   []int              // conflicts that wait for their write grace period
 	changed  bool               // a write ended as a conflict
 	// acting are the indexes of the writes in the action under way. Nil means that there is none.
 	acting  []int
@@ -361,7 +361,7 @@ func (f *inFlight) next(bound int64) (indexes []int) {
 // doubt marks inserts as unknown that were read back longer ago than most, so that they are read back again before they are sent
 // again. On a cluster an earlier sending may have stored the bucket since, and an edit of metas may have moved it to another shard.
 // MongoDB would not refuse the insert then, because an _id is unique only within a shard. Such an edit waits for inserts, for longer
-// than most and the grace (internal/collection/selectionedit.go).
+// than most and the write grace period (internal/collection/selectionedit.go).
 func (f *inFlight) doubt(now, most Instant) {
 	f.again = slices.DeleteFunc(f.again, func(i int) bool {
 		a := &f.attempts[i]

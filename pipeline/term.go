@@ -233,7 +233,7 @@ func (w *Worker) withdraw(m Moment) {
 	}
 }
 
-// drained reports whether no work is left. Some measurements stay behind the commit and are read again. They are parked, or
+// drained reports whether no work is left. Some measurements stay behind the commit and are read again. They await a look-up, or
 // their series backs off, or they wait for letters in a stopped partition. The same holds for letters that the dead-letter
 // topic refuses.
 func (w *Worker) drained() bool {

@@ -12,8 +12,8 @@
 //	check.go                 check, by package check
 //	verify.go                verify, by package verify, and what it reads of groups, claims and dead-letter topics
 //	verifyview.go            the output of verify
-//	collection.go            the family of collection, and what its commands have in common; collection show
-//	collectionfill.go        how full the buckets are, for collection show
+//	collection.go            the family of collection, and what its commands have in common
+//	collectionshow.go        collection show, and how full the buckets are
 //	collectionoptions.go     collection set-granularity, set-span, set-expiry, expire
 //	collectiontakeover.go    collection takeover
 //	collectionshard.go       collection shard, init --shard

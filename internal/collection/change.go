@@ -231,7 +231,7 @@ func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, ve
 // when nobody holds it, and waitMs, how long others wait for it at most.
 const lockID = "change"
 
-// A change takes at most holdTimes of the write timeout, and what it sent is executed within the grace of its writes. Others wait
+// A change takes at most holdTimes of the write timeout, and what it sent is executed within the write grace period of its writes. Others wait
 // that long for a change that does not end. Then they take its lock, because its process is dead.
 const holdTimes = 3
 
