@@ -309,10 +309,13 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	n.Deletes, _ = raw.Lookup(fieldNoteDeletes).BooleanOK()
 	n.Edited, _ = raw.Lookup(fieldNoteEdited).TimeOK()
 	n.At, _ = raw.Lookup(fieldNoteAt).TimeOK()
-	array, _ := raw.Lookup(fieldNoteMetas).ArrayOK()
+	array, ok := raw.Lookup(fieldNoteMetas).ArrayOK()
 	values, err := array.Values()
+	if !ok {
+		err = errors.New("it is not an array")
+	}
 	if err != nil {
-		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %s is not an array; delete this document, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
+		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %s: %w; delete this document, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas, err)
 	}
 	for _, v := range values {
 		if of, ok := v.DocumentOK(); ok {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -72,22 +71,31 @@ func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 // Unfinished returns the compactions that have frozen segments and of which no segment has ended. They may be rolled back, so
 // their measurements count in their segments and not in their buckets.
 func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
-	frozen, ended := map[claim.Token]bool{}, map[claim.Token]bool{}
-	err := b.c.Find(ctx, mongodb.Query{
-		Filter:     mongodb.Document(bson.D{timeseries.IsSegment(), timeseries.IsPresent(timeseries.PathSegmentCompaction)}),
-		Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}, {Key: timeseries.PathVisibleUntil, Value: 1}}), Batch: storedBatch,
+	all := map[claim.Token]bool{}
+	err := b.compactions(ctx, func(id claim.Token) { all[id] = true },
+		timeseries.IsPresent(timeseries.PathSegmentCompaction), timeseries.IsAbsent(timeseries.PathVisibleUntil))
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	ids := make(bson.A, 0, len(all))
+	for id := range all {
+		ids = append(ids, timeseries.UUID(id))
+	}
+	return all, b.compactions(ctx, func(id claim.Token) { delete(all, id) },
+		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, timeseries.IsPresent(timeseries.PathVisibleUntil))
+}
+
+// compactions calls each with the compaction of each segment that the conditions select. Segments that have ended stay for
+// minutes, and are many, so no query asks for all of them.
+func (b Buckets) compactions(ctx context.Context, each func(claim.Token), conditions ...bson.E) error {
+	return mongodb.Failure("reading unfinished compactions", b.c.Find(ctx, mongodb.Query{
+		Filter:     mongodb.Document(append(bson.D{timeseries.IsSegment()}, conditions...)),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
 	}, func(d bson.Raw) error {
 		segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
-		id := timeseries.UUIDIn(segment, timeseries.FieldCompaction)
-		if segment.Lookup(timeseries.FieldVisibleUntil).Type == 0 {
-			frozen[id] = true
-		} else {
-			ended[id] = true
-		}
+		each(timeseries.UUIDIn(segment, timeseries.FieldCompaction))
 		return nil
-	})
-	maps.DeleteFunc(frozen, func(id claim.Token, _ bool) bool { return ended[id] })
-	return frozen, mongodb.Failure("reading unfinished compactions", err)
+	}))
 }
 
 // scan is the state of one Find.

@@ -88,7 +88,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	}
 	pipeline := claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}
 	if pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name); err != nil {
-		l.Failed(subject, err)
+		l.Failed(subject, fmt.Errorf("reading the id of %s: %w", topic.Name, err))
 		return
 	}
 	if l.empty[topic.Name] { // the collection is not set up, or has lost its content

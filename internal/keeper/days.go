@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -127,7 +128,10 @@ func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stor
 
 // rowsOf reads the rows of a level, by series and in the order of time.
 func (w *work) rowsOf(ctx context.Context, name string, r run) (map[string][]rollup.Stored, error) {
-	level, _ := w.state.Levels.Level(name)
+	level, ok := w.state.Levels.Level(name)
+	if !ok {
+		return nil, fmt.Errorf("the options collection has no rollup level %s, from which the rows of days are made: add %s to ROLLUP_LEVELS and restart a consumer", name, name)
+	}
 	documents, err := w.documents(ctx, level, r)
 	if err != nil {
 		return nil, err
