@@ -39,7 +39,7 @@ var defects = []struct {
 		{"compute.go", "d.dirty = true\n\t\t\tif w.replaceHour", "before := string((&d.Document).Encode(d.level.Options(w.state.Options)))\n\t\t\tdefer func() { d.dirty = d.dirty || string((&d.Document).Encode(d.level.Options(w.state.Options))) != before }()\n\t\t\tif w.replaceHour"},
 	}},
 	{"there is no fence", []edit{
-		{"../../sink/rollup.go", "done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {\n\t\treturn r.ports.Partitions.Update(ctx, []mongodb.Update{{\n\t\t\tFilter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: now}}),\n\t\t}})\n\t}))", "done, err := true, error(nil)"},
+		{"../../sink/rollup.go", "done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {\n\t\treturn r.ports.Partitions.Update(ctx, []mongodb.Update{{\n\t\t\tFilter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: now}}),\n\t\t}})\n\t}))", "_, done, err := now, true, error(nil)"},
 	}},
 	{"the watermark moves to what was done after the scan", []edit{{"pass.go", "mark.Below = max(mark.Below, to)", "mark.Below = max(mark.Below, to+2)"}}},
 	{"a position counts as often as it is shown", []edit{{"source.go", "return again", "return again && false"}}},
