@@ -106,7 +106,8 @@ const (
 	maxBackoff   = time.Minute
 )
 
-// conflicted puts back the measurements that are not stored, after a write found a stored document that differs from the catalog's bucket.
+// conflicted puts back the measurements that are not stored, after a write found a stored document that differs from the
+// catalog's bucket.
 func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 	c.stats.Conflicts++
 	b := done.bucket

@@ -66,12 +66,13 @@ const (
 	Applied Result = iota
 	// AppliedForget means the same, but the bucket's meta or closed differs from ours, so the catalog forgets the bucket.
 	AppliedForget
-	// NotApplied means that the bucket is as it was before the write. The write may still be executed until its write grace period has passed.
+	// NotApplied means that the bucket is as it was before the write. The write may still be executed until its write grace period
+	// has passed.
 	NotApplied
 	// NotExecuted means that the write was not executed and never will be.
 	NotExecuted
-	// Conflicted means that the bucket has neither its state before the write nor its state after it. Once its write grace period has passed,
-	// the write will never be executed.
+	// Conflicted means that the bucket has neither its state before the write nor its state after it. Once its write grace period
+	// has passed, the write will never be executed.
 	Conflicted
 	// Refused means that MongoDB refuses the write for its content. The write was not executed and never will be.
 	Refused

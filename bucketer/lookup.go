@@ -100,8 +100,8 @@ func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 	return out
 }
 
-// forecast predicts the look-ups of a series that awaits a look-up' measurements. It assumes that no look-up finds a bucket and that none
-// becomes full. A wrong forecast only costs a look-up too many, or a later one.
+// forecast predicts the look-ups for the measurements of a series that awaits one. It assumes that no look-up finds a bucket and
+// that none becomes full. A wrong forecast only costs a look-up too many, or a later one.
 type forecast struct {
 	catalog  *Catalog
 	series   *series
@@ -169,8 +169,8 @@ const (
 	awaitingBytes = int64(unsafe.Sizeof(awaitingSince{}))
 )
 
-// awaitingSince says that a series has a measurement that awaits a look-up with this offset. It counts only while the series waits for the same
-// look-up.
+// awaitingSince says that a series has a measurement that awaits a look-up with this offset. It counts only while the series
+// waits for the same look-up.
 type awaitingSince struct {
 	offset int64
 	series *series

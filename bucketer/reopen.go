@@ -32,8 +32,8 @@ func (c *Catalog) Load(answers []Answer) {
 	}
 }
 
-// resume places the measurements that await look-ups of a series. The first answer is for the first measurement, the others are for those
-// behind it.
+// resume places the measurements of a series that await a look-up. The first answer is for the first measurement, the others are
+// for those behind it.
 func (c *Catalog) resume(s *series, answers []Answer) {
 	stale := s.more.wanted.stale
 	waiting := c.takeAwaiting(s)

@@ -55,8 +55,8 @@ func (c *Catalog) isSparse(b *bucket) bool {
 		!c.keptOut.has(b.series.key) && !c.hasArray(b.series.key)
 }
 
-// moveToSegments moves the measurements that wait for a bucket into the flush's segments. It forgets the bucket, because its fields and
-// its size no longer match its stored document.
+// moveToSegments moves the measurements that wait for a bucket into the flush's segments. It forgets the bucket, because its
+// fields and its size no longer match its stored document.
 func (c *Catalog) moveToSegments(f *flight, b *bucket) {
 	s := b.series
 	f.sparse = append(f.sparse, sparse{key: s.key, rows: c.abandon(b)})

@@ -62,8 +62,8 @@ func TestOperatingKitOnPrometheus(t *testing.T) {
 	s.terminate(c)
 }
 
-// onlyDeadLettersFire checks the alerts. About one in a hundred events of the load cannot be stored. On a busy machine commits may be
-// late too, and an alert warns about them.
+// onlyDeadLettersFire checks the alerts. About one in a hundred events of the load cannot be stored. On a busy machine commits
+// may be late too, and an alert warns about them.
 func (s prometheusServer) onlyDeadLettersFire(t *testing.T) {
 	t.Helper()
 	s.await(t, `ALERTS{alertname="WaterwheelDeadLetters", severity="warning", alertstate="firing"}`)

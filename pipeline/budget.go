@@ -20,8 +20,8 @@ const (
 	awaitingBytes = 2048
 )
 
-// Bytes is the memory that the partition accounts for: its catalog, the memory that it has yet to take, the stored positions, dead letters, and the
-// lists about them. It leaves out what a fetch has brought, because the runner tells the budget about that.
+// Bytes is the memory that the partition accounts for: its catalog, the memory that it has yet to take, the stored positions,
+// dead letters, and the lists about them. It leaves out what a fetch has brought, because the runner tells the budget about that.
 func (w *Worker) Bytes() int64 {
 	bytes := w.deadLetters.size() + w.trackingBytes()
 	if w.catalog != nil {
@@ -39,9 +39,9 @@ func (w *Worker) Bytes() int64 {
 	return bytes
 }
 
-// yetToTake estimates how much more memory is taken without another fetch. The buckets of measurements that await look-ups and the encoded
-// writes of the next flush need it. It counts from the beginning. Otherwise a flush, which is to free memory, would first
-// exceed the budget.
+// yetToTake estimates how much more memory is taken without another fetch. The buckets of measurements that await look-ups and
+// the encoded writes of the next flush need it. It counts from the beginning. Otherwise a flush, which is to free memory, would
+// first exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
 	total := max(stats.AwaitingSeries, int64(len(w.lookups))) * awaitingBytes // each look-up may open a bucket

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestClaimIsSentAgainUntilItIsAcknowledged checks that the stored positions are not read after a claim that was only read back. A claim that was
-// never acknowledged may be lost when the server crashes.
+// TestClaimIsSentAgainUntilItIsAcknowledged checks that the stored positions are not read after a claim that was only read back.
+// A claim that was never acknowledged may be lost when the server crashes.
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	tokens := byte(0)
 	w, m := newIdleWorker(t, func(o *Options) { o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} } })

@@ -70,8 +70,8 @@ func (w *Worker) committable() int64 {
 	return offset
 }
 
-// offsetTracker knows which offset may be committed (E6). It is the smallest offset with a part that is neither stored, nor skipped as
-// stored, nor acknowledged by the dead-letter topic. If there is none, it is the fetch position. The catalog counts
+// offsetTracker knows which offset may be committed (E6). It is the smallest offset with a part that is neither stored, nor
+// skipped as stored, nor acknowledged by the dead-letter topic. If there is none, it is the fetch position. The catalog counts
 // measurements (Catalog.Oldest), and the tracker counts dead letters.
 type offsetTracker struct {
 	// next is the fetch position.

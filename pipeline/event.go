@@ -72,8 +72,8 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredPositionsLoaded answers LoadStoredPositions. Newest, if it was asked for, is an upper bound of control.min.<time> of all stored buckets.
-	// Nil means that it is not known.
+	// StoredPositionsLoaded answers LoadStoredPositions. Newest, if it was asked for, is an upper bound of control.min.<time> of
+	// all stored buckets. Nil means that it is not known.
 	StoredPositionsLoaded struct {
 		Stored *timeseries.PositionSet
 		Newest *int64

@@ -145,8 +145,8 @@ func (e WritesSent) handle(w *Worker, m Moment) {
 		case bucketer.Unknown:
 			a.step, f.unknown = toResolve, append(f.unknown, i)
 			failed = s.Err
-			// This attempt may be executed until its write grace period has passed, even after another attempt was acknowledged (E4). Until then
-			// there is no release and no claim of ours.
+			// This attempt may be executed until its write grace period has passed, even after another attempt was acknowledged (E4).
+			// Until then there is no release and no claim of ours.
 			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.WriteGrace)
 		default:
 			panic("pipeline: E4: no attempt to send a write ends as " + s.Result.String())

@@ -65,8 +65,8 @@ type Options struct {
 	FlushCount    int
 	// Sharded means that the collection may lie on several shards, so that an edit of metas may move a bucket.
 	Sharded bool
-	// Wait is how long the next owner must wait for us, that is, lease plus write grace period. WriteGrace is how long a write may still be executed
-	// after it was sent.
+	// Wait is how long the next owner must wait for us, that is, lease plus write grace period. WriteGrace is how long a write may
+	// still be executed after it was sent.
 	Wait, WriteGrace time.Duration
 	// Window is how many offsets the stored positions cover at a time. Zero means DefaultWindow.
 	Window int64

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// deadLettersOf returns the value of dead_letters_total for one partition and reason. It returns false if the metric has no series of the
-// partition.
+// deadLettersOf returns the value of dead_letters_total for one partition and reason. It returns false if the metric has no
+// series of the partition.
 func deadLettersOf(t *testing.T, registry *prometheus.Registry, partition, reason string) (letters float64, shown bool) {
 	t.Helper()
 	families, err := registry.Gather()

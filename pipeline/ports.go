@@ -48,8 +48,9 @@ type Store interface {
 	// Claim replaces exactly the seen claim by a new one. False means that the document no longer showed it. After an error the
 	// outcome is unknown, and Read tells it.
 	Claim(ctx context.Context, seen claim.Document, claim claim.Claim) (bool, error)
-	// Stored returns the stored positions, that is, the positions in [start, end) that buckets of this partition list, read causally after the claim.
-	// The window of the set may end before end if there are too many. A *StopError means that a bucket in this range is damaged.
+	// Stored returns the stored positions, that is, the positions in [start, end) that buckets of this partition list, read
+	// causally after the claim. The window of the set may end before end if there are too many. A *StopError means that a bucket in
+	// this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
 	// Newest returns an upper bound of control.min.<time>, in milliseconds, of all stored buckets of this partition. It is read
 	// causally after the claim. math.MinInt64 means that there is no bucket.

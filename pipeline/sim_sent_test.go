@@ -13,7 +13,8 @@ import (
 	"waterwheel/pipeline"
 )
 
-// sentWrites tracks the writes that a worker sends since its stored positions was read. It copies them, because the worker reuses their memory.
+// sentWrites tracks the writes that a worker sends since its stored positions were read. It copies them, because the worker
+// reuses their memory.
 type sentWrites struct {
 	of     map[timeseries.Position]*bucketer.Write // the write in which a position was sent
 	open   map[bson.ObjectID]*bucketer.Write       // writes that were sent and not resolved

@@ -334,8 +334,8 @@ func (w *Worker) advanceLookups(m Moment) {
 	}
 }
 
-// mayFind reports whether the next look-up may start. A measurement that awaits a look-up takes more memory once its look-up is answered. So
-// when memory is short, a flush comes first.
+// mayFind reports whether the next look-up may start. A measurement that awaits a look-up takes more memory once its look-up is
+// answered. So when memory is short, a flush comes first.
 func (w *Worker) mayFind(m Moment) bool {
 	if w.busy.find || w.term.revoked || !w.retry.find.ready(m.Now) {
 		return false

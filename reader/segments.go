@@ -16,12 +16,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// segmentReadingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has ended at
-// that moment is kept for only some minutes. A longer reading might miss it.
+// segmentReadingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has
+// ended at that moment is kept for only some minutes. A longer reading might miss it.
 const segmentReadingTime = time.Minute
 
-// segmentReading reads the measurements of the selected series from segments into memory. A reading does this at its beginning, for one
-// moment. So it neither misses nor repeats measurements that are compacted later.
+// segmentReading reads the measurements of the selected series from segments into memory. A reading does this at its beginning,
+// for one moment. So it neither misses nor repeats measurements that are compacted later.
 type segmentReading struct {
 	series *Series
 	plan   *plan

@@ -93,8 +93,8 @@ func refusedWhole(err error) bool {
 const maxIDs = 1000
 
 // Resolve finds out the outcomes of unknown writes: it fences, and then reads their buckets back. The answer is of the moment,
-// because a NotApplied write may still be applied until its write grace period has passed. ErrOtherOwner means that the claim is no longer
-// ours.
+// because a NotApplied write may still be applied until its write grace period has passed. ErrOtherOwner means that the claim is
+// no longer ours.
 func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bucketer.Result, error) {
 	if err := p.fence(ctx); err != nil {
 		return nil, err

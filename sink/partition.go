@@ -27,7 +27,8 @@ type Partition struct {
 	ordering
 	standing standing
 	token    [16]byte // of the claim that standing describes
-	// window is how many offsets of stored positions fitted into its memory when they last did not all fit. Zero means that they always did.
+	// window is how many offsets of stored positions fitted into its memory when they last did not all fit. Zero means that they
+	// always did.
 	window int64
 }
 

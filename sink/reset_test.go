@@ -23,8 +23,8 @@ const (
 	resetHeap = 64 << 20
 )
 
-// madeUp is a Collection of buckets that are generated when they are read. They list two of every three offsets below total. The window of stored positions is
-// then as large as possible, with a bit per offset.
+// madeUp is a Collection of buckets that are generated when they are read. They list two of every three offsets below total. The
+// window of stored positions is then as large as possible, with a bit per offset.
 type madeUp struct {
 	mongodb.Editable
 	total int64
@@ -162,7 +162,8 @@ func TestOneRecordAlwaysFits(t *testing.T) {
 	}
 }
 
-// BenchmarkReset100M reads the stored positions after a reset by 100 million offsets. It fails if the heap grows by more than 64 MiB.
+// BenchmarkReset100M reads the stored positions after a reset by 100 million offsets. It fails if the heap grows by more than 64
+// MiB.
 func BenchmarkReset100M(b *testing.B) {
 	const total = 100_000_000
 	for b.Loop() {

@@ -316,7 +316,8 @@ func TestAShardThatLearnsOfAMoveRefusesNoMoment(t *testing.T) {
 	}
 }
 
-// TestAMomentThatIsTooOldShrinksTheWindow has a server that keeps a moment for less time than reading the stored positions takes. The next try reads less.
+// TestAMomentThatIsTooOldShrinksTheWindow has a server that keeps a moment for less time than reading the stored positions takes.
+// The next try reads less.
 func TestAMomentThatIsTooOldShrinksTheWindow(t *testing.T) {
 	f, p := onFake(t, mongodbtest.Router)
 	f.Answer("update", mongodbtest.Counting(1))

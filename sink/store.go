@@ -33,7 +33,8 @@ type StoreOptions struct {
 	WriteTimeout time.Duration
 	// Lease reports whether bucket writes and claims may be sent now. It is called often and by many goroutines. Nil means always.
 	Lease func() bool
-	// StoredBytes bounds the memory of one partition's stored positions. A larger set is read in several windows. Zero means DefaultStoredBytes.
+	// StoredBytes bounds the memory of one partition's stored positions. A larger set is read in several windows. Zero means
+	// DefaultStoredBytes.
 	StoredBytes int64
 	// Parallel bounds the bulk calls of one Send in flight. Zero means 4. With 1 they are made one after the other, in the calling
 	// goroutine.

@@ -20,9 +20,9 @@ import (
 // be read.
 const storedBatch = 1000
 
-// Stored reads the stored positions, causally after the claim (E2): the positions from start on, below end, that buckets of this partition
-// list or that are noted as deleted. The window from start to end holds at most 2^32 offsets. If they would take more than
-// StoredBytes, the window of the answer ends earlier, and the caller must ask for later offsets again. A *record.StopError
+// Stored reads the stored positions, causally after the claim (E2): the positions from start on, below end, that buckets of this
+// partition list or that are noted as deleted. The window from start to end holds at most 2^32 offsets. If they would take more
+// than StoredBytes, the window of the answer ends earlier, and the caller must ask for later offsets again. A *record.StopError
 // names a bucket with unreadable contents.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
 	if err := p.fenceShards(ctx); err != nil {

@@ -17,7 +17,8 @@ import (
 	"waterwheel/sink"
 )
 
-// deadLetterTopic is a dlq.Producer that reports written letters to the status page. If there is no producer, no letter is ever made.
+// deadLetterTopic is a dlq.Producer that reports written letters to the status page. If there is no producer, no letter is ever
+// made.
 type deadLetterTopic struct {
 	*dlq.Producer
 	written func([]record.DeadLetter)

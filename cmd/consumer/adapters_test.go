@@ -177,8 +177,8 @@ func steadyState(t *testing.T, reopen bool) {
 	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
-	// Without a document, the consumer also checks whether there are buckets, and the topic is noted. Then it reads the stored positions with a
-	// query of buckets and one of notes, and finds the newest bucket.
+	// Without a document, the consumer also checks whether there are buckets, and the topic is noted. Then it reads the stored
+	// positions with a query of buckets and one of notes, and finds the newest bucket.
 	finds := 2
 	if reopen {
 		finds = 3

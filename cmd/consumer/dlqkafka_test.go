@@ -323,8 +323,8 @@ func TestStoppedRedriveSendsNothingMore(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// TestCrashBetweenProduceAndCommit simulates a crash between producing a batch and committing it. The same command must find the rest, and
-// until then all other commands must be refused.
+// TestCrashBetweenProduceAndCommit simulates a crash between producing a batch and committing it. The same command must find the
+// rest, and until then all other commands must be refused.
 func TestCrashBetweenProduceAndCommit(t *testing.T) {
 	const n, driven = 400, 100
 	r := newRedriving(t)

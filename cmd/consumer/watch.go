@@ -36,8 +36,8 @@ type topicWatch struct {
 	topics []string
 	// absent counts the last looks in a row that did not find a topic of topics.
 	absent map[string]int
-	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason. Of topics
-	// that would share a collection, topics that are read already come first, and those that were refused come last.
+	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason. Of
+	// topics that would share a collection, topics that are read already come first, and those that were refused come last.
 	look func(ctx context.Context, order connect.Precedence) (config.Config, map[string]error, error)
 	// add sets a topic up, with its collections.
 	add func(ctx context.Context, topic string) error

@@ -258,7 +258,7 @@ func parseMarker(metadata string) (*marker, error) {
 
 // lookUp marks the letters of a begun batch that have arrived. It looks for them among the records that were written since the
 // batch began. A record names the place of its letter. Anyone who may write to the topic can name a letter, so the record must
-// also be the one that the letter goes back as. lookUp ignores the timestamp, because the broker may have replaced it.
+// also have the content with which the letter goes back. lookUp ignores the timestamp, because the broker may have replaced it.
 func (d *driver) lookUp(ctx context.Context, b *batch) error {
 	if !d.o.DryRun && !kafka.Sleep(ctx, arrivalTime) {
 		return context.Cause(ctx)

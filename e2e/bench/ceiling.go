@@ -22,8 +22,9 @@ const (
 	callsAtOnce   = 4
 )
 
-// drainCeiling reads all buckets that Waterwheel has stored in this round into memory, and then inserts them. The program itself makes
-// the collections, so that their storage and their indexes are the same. This process inserts. It does nothing else meanwhile.
+// drainCeiling reads all buckets that Waterwheel has stored in this round into memory, and then inserts them. The program itself
+// makes the collections, so that their storage and their indexes are the same. This process inserts. It does nothing else
+// meanwhile.
 func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
 	made, err := harness.Start(b.Consumer, b.drainSettings(t, d), "init")
 	if err != nil {

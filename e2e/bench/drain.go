@@ -280,7 +280,7 @@ func countBuckets(ctx context.Context, database *mongo.Database, t Topic, r *Res
 		times[at.Partition][at.Offset] = min(2, times[at.Partition][at.Offset]+1)
 	})
 	if err := errors.Join(err, foreign); err != nil {
-		return fmt.Errorf("counting what is stored: %w", err)
+		return fmt.Errorf("counting the stored measurements: %w", err)
 	}
 	for _, n := range slices.Concat(times...) {
 		switch n {

@@ -331,7 +331,7 @@ func (l *live) count(ctx context.Context) error {
 	fields := bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathSegment, Value: 1}}
 	cursor, err := collection.Find(ctx, bson.D{}, options.Find().SetProjection(fields))
 	if err != nil {
-		return fmt.Errorf("counting what is stored: %w", err)
+		return fmt.Errorf("counting the stored measurements: %w", err)
 	}
 	defer cursor.Close(ctx)
 	var buckets, inBuckets int64

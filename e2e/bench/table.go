@@ -94,8 +94,8 @@ func mongoVersion(ctx context.Context, servers *harness.Servers) string {
 	return info.Version
 }
 
-// spread formats the median of some figures, with the least and the greatest in brackets. Without figures, or with a negative one, it
-// is unknown.
+// spread formats the median of some figures, with the least and the greatest in brackets. Without figures, or with a negative
+// one, it is unknown.
 func spread(figures []float64, write func(float64) string) string {
 	sorted := slices.Sorted(slices.Values(figures))
 	n := len(sorted)

@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-var outageTime = flag.Duration("outage", 0, "how long an outage lasts; 0: none is tried")
+var outageTime = flag.Duration("outage", 0, "duration of an outage; 0 tries no outage")
 
 // world is shared by the tests. It does not change after they start.
 var world struct {

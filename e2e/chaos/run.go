@@ -283,7 +283,7 @@ func (r *run) close() error {
 		if r.result.Err() == nil {
 			errs = append(errs, r.servers.DropDatabase(ctx, r.databaseName()))
 		} else {
-			r.note("what is stored stays in the database %s", r.databaseName())
+			r.note("the stored measurements stay in the database %s", r.databaseName())
 		}
 		errs = append(errs, r.servers.Close())
 	}

@@ -91,8 +91,8 @@ type Result struct {
 	Verdict error
 }
 
-// Table returns the results as a Markdown table. A gap is that of the partition that did best and that of the one that did worst, in
-// brackets the number of partitions.
+// Table returns the results as a Markdown table. A gap has two values: of the best and of the worst partition,
+// with the number of partitions in brackets.
 func Table(results []Result) string {
 	rows := [][]string{{
 		"scenario", "undisturbed, s", "its own partitions, s", "the others', s", "moved", "recovered after, s",
@@ -152,7 +152,7 @@ func play(ctx context.Context, o Options, s scenario) (result *Result, err error
 		defer cancel()
 		err = errors.Join(err, o.Servers.DeleteTopics(after, r.name, r.name+".dlq"))
 		if result != nil && result.Verdict != nil {
-			r.note("what is stored stays in the database %s", r.name)
+			r.note("the stored measurements stay in the database %s", r.name)
 			return
 		}
 		err = errors.Join(err, o.Servers.DropDatabase(after, r.name))
@@ -168,7 +168,7 @@ func play(ctx context.Context, o Options, s scenario) (result *Result, err error
 	return result, err
 }
 
-// all starts the load and the members, measures, and judges what is stored.
+// all starts the load and the members, measures, and judges the stored measurements.
 func (r *run) all(ctx context.Context, database *mongo.Database) (*Result, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -12,7 +12,7 @@ import (
 // members is the number of consumers before a disturbance.
 const members = 3
 
-// These are slots of members: of the one that is killed or leaves, of one that dies before that, and of an added one.
+// These are slots of members: disturbed is killed or leaves, dead dies before that, and joining is added.
 const (
 	disturbed = 0
 	dead      = 1

@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// CreateTopic creates a topic with the broker's default replication, and waits until every partition has a leader. settings are topic
-// settings, as pairs of name and value.
+// CreateTopic creates a topic with the broker's default replication, and waits until every partition has a leader. settings are
+// topic settings, as pairs of name and value.
 func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int, settings ...string) error {
 	configs := map[string]*string{}
 	for i := 0; i+1 < len(settings); i += 2 {

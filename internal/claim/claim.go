@@ -145,8 +145,8 @@ const mostWaitMs = 24 * 60 * 60 * 1000
 // maxTimeMS.
 func WriteGrace(writeTimeout time.Duration) time.Duration { return 2 * writeTimeout }
 
-// Pending returns how long writes may still be executed that owners have sent before. It is at least the write grace period of our own writes. An
-// owner with a longer write timeout has recorded a longer wait in its claim.
+// Pending returns how long writes may still be executed that owners have sent before. It is at least the write grace period of
+// our own writes. An owner with a longer write timeout has recorded a longer wait in its claim.
 func Pending(writeGrace time.Duration, claims []Document) time.Duration {
 	for i := range claims {
 		if c := &claims[i]; !c.Released {

@@ -132,8 +132,8 @@ type Start struct {
 // until they are noted.
 func (s Start) Committed() int64 { return s.Offset - s.Lost }
 
-// Start decides where a partition begins, so that the stored positions are read for the offset from which records will really come. The error is
-// always a *record.StopError.
+// Start decides where a partition begins, so that the stored positions are read for the offset from which records will really
+// come. The error is always a *record.StopError.
 func (f Facts) Start() (Start, error) {
 	offset, err := f.wanted()
 	if err != nil {

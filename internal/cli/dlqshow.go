@@ -78,8 +78,8 @@ func parsePlace(text string) (record.Place, error) {
 	return place, nil
 }
 
-// showDeadLetters calls show for the letter at a place of a dead-letter topic. For a place of a source topic, it calls show for every
-// letter of that record. It returns an error if there is none.
+// showDeadLetters calls show for the letter at a place of a dead-letter topic. For a place of a source topic, it calls show for
+// every letter of that record. It returns an error if there is none.
 func (p *Program) showDeadLetters(ctx context.Context, from *deadLetters, place record.Place, show func(*dlq.Found) error) error {
 	n := 0
 	counted := func(f *dlq.Found) error {

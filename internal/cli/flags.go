@@ -153,7 +153,8 @@ func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time
 	return time.Time{}, usageError{fmt.Errorf("%s is %q: give %s", flag, text, whenExamples)}
 }
 
-// inZone returns the moment at which clocks of a zone show a time. A time that the clocks skip in spring is the moment of the change.
+// inZone returns the moment at which clocks of a zone show a time. A time that the clocks skip in spring is the moment of the
+// change.
 func inZone(wall time.Time, zone *time.Location) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
 	_, offset := t.Zone()

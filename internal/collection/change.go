@@ -231,8 +231,8 @@ func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, ve
 // when nobody holds it, and waitMs, how long others wait for it at most.
 const lockID = "change"
 
-// A change takes at most holdTimes of the write timeout, and what it sent is executed within the write grace period of its writes. Others wait
-// that long for a change that does not end. Then they take its lock, because its process is dead.
+// A change takes at most holdTimes of the write timeout, and what it sent is executed within the write grace period of its
+// writes. Others wait that long for a change that does not end. Then they take its lock, because its process is dead.
 const holdTimes = 3
 
 // lockTries bounds how many other holders lock waits for.

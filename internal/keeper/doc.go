@@ -14,8 +14,8 @@
 //     then the sources.
 //  4. When everything is acknowledged, the watermark becomes C, if the partition document still has our claim and the old watermark.
 //
-// A pass that failed is repeated for half as many offsets: C is then lower. So the rows advance, although a pass is interrupted again
-// and again.
+// A pass that failed is repeated for half as many offsets: C is then lower. So the rows advance, although a pass is interrupted
+// again and again.
 //
 // # Why the rows are right
 //

@@ -122,8 +122,8 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 	return s, t.kind != avroMap && !(t.kind == avroArray && p.node.toPart) // an array is in the way of the path
 }
 
-// encodesNormally reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of
-// their names. Maps are never normal, because their names are not known in advance.
+// encodesNormally reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the
+// order of their names. Maps are never normal, because their names are not known in advance.
 func (t *avroType) encodesNormally(known map[*avroType]bool) bool {
 	if normal, found := known[t]; found {
 		return normal // a record that contains itself counts as not normal

@@ -111,8 +111,8 @@ func twosComplement(n *big.Int) []byte {
 	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 8*size)).FillBytes(make([]byte, size))
 }
 
-// TestDecimalsStayDoublesAfterALargeRecord checks that EVENT_DECIMALS=double outlives the release of large buffers, and that it applies
-// to the events that commands show.
+// TestDecimalsStayDoublesAfterALargeRecord checks that EVENT_DECIMALS=double outlives the release of large buffers, and that it
+// applies to the events that commands show.
 func TestDecimalsStayDoublesAfterALargeRecord(t *testing.T) {
 	const schema = `{"type":"record","name":"R","fields":[{"name":"t","type":"long"},
 		{"name":"d","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":1}},{"name":"a","type":{"type":"array","items":"int"}}]}`

@@ -1,14 +1,14 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are already BSON, or into an error
 // with a reason of a closed set. It is pure: the same bytes and options always give the same result.
 //
-// A record's value is unwrapped: decompressed, and its frame cut off. The reader of its format makes BSON documents of it. Stages may
-// change the documents. One walk over each document then takes time and meta out and copies the other fields:
+// A record's value is unwrapped: decompressed, and its frame cut off. The reader of its format makes BSON documents of it. Stages
+// may change the documents. One walk over each document then takes time and meta out and copies the other fields:
 //
 //	value → wrapping → reader of the format → BSON → stages → shape → Measurement
 //
-// Most records are usual, and a usual record takes a shorter way: quick (JSON), quickLines, readPointQuickly (OpenTelemetry), avroPlan,
-// protoPlan and bsonWalker make measurements in one pass, without a document. They return false for all that is wrong or rare.
-// The long way then reads the record, and is the only one that makes errors. Tests compare both ways.
+// Most records are usual, and a usual record takes a shorter way: quick (JSON), quickLines, readPointQuickly (OpenTelemetry),
+// avroPlan, protoPlan and bsonWalker make measurements in one pass, without a document. They return false for all that is wrong
+// or rare. The long way then reads the record, and is the only one that makes errors. Tests compare both ways.
 //
 //	decoder.go      records to results, also past panics; options.go: the options of a decoder, and the default paths of formats
 //	checkpaths.go   checks of the settings of paths and stages
@@ -42,8 +42,8 @@
 // A few settings change the shape of events. Each is a stage (stages.go). One setting in an expression language would replace them,
 // but it would be slower and larger.
 //
-// The measured event has ten readings that inherit their device. The times are processor time. Parsing the event into Go's values and
-// mapping them takes:
+// The measured event has ten readings that inherit their device. The times are processor time. Parsing the event into Go's values
+// and mapping them takes:
 //
 //   - 20 µs with expr-lang/expr 1.17.8 (MIT, February 2026),
 //
@@ -51,9 +51,9 @@
 //
 //   - 16 µs with go-jmespath 0.4.0 (of 2020).
 //
-// These times do not include BSON and the rules for time and meta. With both, the stages take 4.2 µs, and 1.2 µs for the same events in
-// an array. A small program grows by 2.3 MB with expr, and by 8.6 MB with CEL and its dependencies antlr, protobuf and YAML. This
-// program has 24.7 MB. Bloblang is part of a module that requires about forty others. Other reasons for stages:
+// These times do not include BSON and the rules for time and meta. With both, the stages take 4.2 µs, and 1.2 µs for the same
+// events in an array. A small program grows by 2.3 MB with expr, and by 8.6 MB with CEL and its dependencies antlr, protobuf and
+// YAML. This program has 24.7 MB. Bloblang is part of a module that requires about forty others. Other reasons for stages:
 //
 //   - Positions. A mapping makes any number of events in any order, so a small change of it moves the positions of later events.
 //     Stages number the events by the document.

@@ -108,8 +108,8 @@ func (d *Decoder) finish(r *draft, fields []byte, part int32) bool {
 	return meta.kind != 0 && meta.end-meta.start <= maxMetaBytes && !isSegment
 }
 
-// joinParts makes an object of the parts of meta, which are in the order of their names. Kind 0 means that there are none, or that only
-// the slower reader knows whether a part may be absent.
+// joinParts makes an object of the parts of meta, which are in the order of their names. Kind 0 means that there are none, or
+// that only the slower reader knows whether a part may be absent.
 func (r *draft) joinParts(p *paths) metaSpan {
 	start := len(r.metas)
 	out := append(r.metas, 0, 0, 0, 0)
@@ -128,8 +128,8 @@ func (r *draft) joinParts(p *paths) metaSpan {
 	return metaSpan{bson.TypeEmbeddedDocument, start, len(r.metas)}
 }
 
-// backoff spares the work of a reader in one pass that takes few of the events. After an event that it did not take, the reader rests
-// for 2^lost-1 events.
+// backoff spares the work of a reader in one pass that takes few of the events. After an event that it did not take, the reader
+// rests for 2^lost-1 events.
 type backoff struct {
 	rest int // how many of the next events the reader leaves to the slower path
 	lost int // how many consecutive events it did not take, at most mostLost

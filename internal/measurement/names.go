@@ -178,8 +178,8 @@ func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
 	return n.out, nil
 }
 
-// undot is nest for a document whose names may have dots, if the options say that such names are nested. It reports whether the names
-// of the result may still have dots.
+// undot is nest for a document whose names may have dots, if the options say that such names are nested. It reports whether the
+// names of the result may still have dots.
 func (n *nester) undot(o *Options, document []byte, dotted bool) (out []byte, stillDotted bool, err *DecodeError) {
 	if !dotted || o.DottedNames != Nest {
 		return document, dotted, nil

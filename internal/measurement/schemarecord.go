@@ -32,8 +32,8 @@ func (r *schemaReader) begin(text []byte) {
 	r.dotted, r.dropNulls, r.isOdd = false, false, false
 }
 
-// grown refuses an event that becomes too large as BSON. In Avro, types that take no bytes can repeat without end. In Protobuf, absent
-// fields are written as zeros, and numbers take less room than in BSON.
+// grown refuses an event that becomes too large as BSON. In Avro, types that take no bytes can repeat without end. In Protobuf,
+// absent fields are written as zeros, and numbers take less room than in BSON.
 func (r *schemaReader) grown() *DecodeError {
 	if len(r.out) > r.limit {
 		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)

@@ -1,9 +1,9 @@
-// Package rollup defines the rollups of a time series: the levels, the windows of a level, the row of a window with the totals of its
-// fields, and the document that stores rows.
+// Package rollup defines the rollups of a time series: the levels, the windows of a level, the row of a window with the totals of
+// its fields, and the document that stores rows.
 //
-// A level of a time series is a time series of its own: level 1h of measurements is measurements_1h, with a view, buckets, options and
-// an expiry. Its rows are computed again from the stored measurements, and replaced. Nothing is ever added to a stored total. A row is
-// therefore right, no matter what was computed before and how often.
+// A level of a time series is a time series of its own: level 1h of measurements is measurements_1h, with a view, buckets,
+// options and an expiry. Its rows are computed again from the stored measurements, and replaced. Nothing is ever added to a
+// stored total. A row is therefore right, no matter what was computed before and how often.
 //
 // A row is
 //

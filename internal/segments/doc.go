@@ -28,16 +28,17 @@
 //     read. It keeps the copy in a bucket only when the compaction that made the bucket is finished.
 //
 // Most late commands do no harm. A freeze finds the segment frozen or free. The next owner finds a late freeze and rolls it back. An
-// end, an unfreezing and a deletion name the compaction, whose id is never used again. Two late commands matter: an insert looks like a
-// wanted one, and an end changes the answer to the question. The owner therefore waits for both.
+// end, an unfreezing and a deletion name the compaction, whose id is never used again. Two late commands matter: an insert looks
+// like a wanted one, and an end changes the answer to the question. The owner therefore waits for both.
 //
 // # What a query sees
 //
-// Before T a query sees the segments and not the buckets, no matter what the compaction does. From T on it sees the buckets and not the
-// segments, if all segments have ended. The inserts must be acknowledged a margin before T. The margin covers the difference of clocks,
-// and the lag of the members from which queries read. Otherwise a query finds ended segments, but has looked for their buckets too early.
-// While a compaction is unfinished after its T, queries see its measurements twice, but never miss them. This is rare if T is further
-// ahead than a takeover takes. Clocks decide only what queries see. The stored documents stay right.
+// Before T a query sees the segments and not the buckets, no matter what the compaction does. From T on it sees the buckets and
+// not the segments, if all segments have ended. The inserts must be acknowledged a margin before T. The margin covers the
+// difference of clocks, and the lag of the members from which queries read. Otherwise a query finds ended segments, but has
+// looked for their buckets too early. While a compaction is unfinished after its T, queries see its measurements twice, but never
+// miss them. This is rare if T is further ahead than a takeover takes. Clocks decide only what queries see. The stored documents
+// stay right.
 //
 // # Files
 //

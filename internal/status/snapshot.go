@@ -282,7 +282,8 @@ type members struct {
 	tried  time.Time // when Kafka was last asked
 }
 
-// refresh asks for the members if the last request is old enough and no other goroutine asks. Without an answer it keeps the last one.
+// refresh asks for the members if the last request is old enough and no other goroutine asks. Without an answer it keeps the last
+// one.
 func (m *members) refresh(ctx context.Context, now time.Time, ask func(context.Context) ([]kafka.Member, error)) {
 	if !m.asking.TryLock() {
 		return

@@ -1,5 +1,6 @@
-// Package timeseries defines time series collections and the rules that follow: the options and their allowed changes, the rounding of
-// times, the names of a bucket's fields, the encoding of positions, and the unpacking of a bucket into its measurements.
+// Package timeseries defines time series collections and the rules that follow: the options and their allowed changes, the
+// rounding of times, the names of a bucket's fields, the encoding of positions, and the unpacking of a bucket into its
+// measurements.
 //
 // It is pure: no context, no clock, no logger, no goroutine. Every rule on which the writer of buckets and their readers must agree
 // stands here, once.

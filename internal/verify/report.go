@@ -57,8 +57,8 @@ type Findings struct {
 	Unknown Tally `json:"unknown"`
 	// DeadLetterMissing are bad, but neither dead-lettered nor stored.
 	DeadLetterMissing Tally `json:"deadLetterMissing"`
-	// DeadLetterDeleted are like DeadLetterMissing, but letters were deleted from the dead-letter topic. Theirs may have been among them,
-	// so nothing is known to be wrong.
+	// DeadLetterDeleted are like DeadLetterMissing, but letters were deleted from the dead-letter topic. Theirs may have been among
+	// them, so nothing is known to be wrong.
 	DeadLetterDeleted Tally `json:"deadLetterDeleted"`
 
 	// Buckets and Segments are how many documents were read. A document that spans two windows counts in both.

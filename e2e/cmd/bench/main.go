@@ -95,7 +95,7 @@ type wish struct {
 }
 
 const usage = `Measures how fast measurements go from Kafka to MongoDB: fills a topic, has each peer drain it once a round, in turns,
-counts what is stored, and prints a table.
+counts the stored measurements, and prints a table.
 
 The servers are those that E2E_KAFKA_BROKERS and E2E_MONGODB_URI name, embedded ones otherwise. A topic, databases and
 consumer groups of its own are made there and removed.
@@ -145,7 +145,7 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.IntVar(&l.Records, "records", l.Records, "records in the topic; the embedded MongoDB stores some thousands a second")
 	flags.IntVar(&l.Series, "series", l.Series, "series, which take turns")
 	flags.IntVar(&l.Fields, "fields", l.Fields, "numbers in an event")
-	flags.IntVar(&l.EventBytes, "event-bytes", l.EventBytes, "bytes that shorter events are brought to by a text; 0: none is")
+	flags.IntVar(&l.EventBytes, "event-bytes", l.EventBytes, "minimum bytes of an event; a text fills shorter events up, and 0 fills none")
 	flags.StringVar(&l.Order, "order", l.Order, "order of a series' measurements: in (by time) or shuffled")
 	flags.Float64Var(&l.Late, "late", l.Late, "share of the measurements, 0 to 1, that come a minute to an hour late")
 	flags.DurationVar(&l.Step, "step", l.Step, "time between two measurements of a series")

@@ -8,7 +8,7 @@
 //	stage.go    the servers, the consumer, and the names and settings
 //	play.go     the scenes
 //	sensors.go  measurements of this machine, of simulated sensors and of a tank
-//	show.go     what is stored: the count, charts, one bucket; screen.go: lines and colours
+//	show.go     the stored measurements: their count, charts, one bucket; screen.go: lines and colours
 //	keep.go     looking around afterwards
 package main
 

@@ -259,8 +259,8 @@ func (g *Group) heartbeatOnce(ctx context.Context, m membership) error {
 }
 
 // watch looks at the topics every watchInterval. It reports a topic that grew, appeared or was created again since the
-// assignment, or that is assigned here but not read, or no longer. Every member watches, not only the leader, because a restarted static leader
-// does not learn that it leads. Errors are ignored, and a topic that cannot be seen counts as unchanged.
+// assignment, or that is assigned here but not read, or no longer. Every member watches, not only the leader, because a restarted
+// static leader does not learn that it leads. Errors are ignored, and a topic that cannot be seen counts as unchanged.
 func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 	if p.refused != nil {
 		return

@@ -237,8 +237,8 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 	}
 }
 
-// BenchmarkStickyOfManyPartitions assigns 10,000 partitions to 100 members: to all of them for the first time, to the first member and 99
-// new ones, and after a tenth of the members left.
+// BenchmarkStickyOfManyPartitions assigns 10,000 partitions to 100 members: to all of them for the first time, to the first
+// member and 99 new ones, and after a tenth of the members left.
 func BenchmarkStickyOfManyPartitions(b *testing.B) {
 	for _, topics := range []int{1, 1000} {
 		w := &world{random: rand.New(rand.NewPCG(1, 1)), members: map[string]ownership{}, topics: map[string]int{}}

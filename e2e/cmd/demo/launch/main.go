@@ -27,8 +27,8 @@ it takes half a minute:
      started again;
   2. its group is set back to the earliest offset: it reads everything again,
      and stores nothing twice;
-  3. what is stored is compared with what was produced, record by record;
-  4. what is stored is shown: charts, and one bucket.
+  3. the stored measurements are compared with the produced records, one by one;
+  4. the demo prints charts of the stored measurements, and one bucket.
 
 It listens on this machine only, writes to bin/ and a temporary folder, and
 exits with 0 only if every valid measurement is stored exactly once and every
