@@ -163,7 +163,7 @@ func (s *Series) horizon(ctx context.Context, levels []rollup.DefinedLevel) (now
 	return now, horizon, err
 }
 
-// horizonOf compares the watermarks with what is stored after they were read.
+// horizonOf compares the watermarks with the stored measurements. It reads the measurements after the watermarks.
 func (s *Series) horizonOf(ctx context.Context, now time.Time, marks []watermark, unmarked []timeseries.Source, levels []rollup.DefinedLevel) (int64, error) {
 	if len(marks) == 0 {
 		return math.MinInt64, nil

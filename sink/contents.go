@@ -164,9 +164,9 @@ type tally struct {
 	unfinished map[claim.Token]bool
 }
 
-// Holdings returns what is stored of each partition, in the order of topic ids and partitions. It reads at most newest buckets
-// and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more queries a
-// partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
+// Holdings returns how many measurements of each partition are stored, in the order of topic ids and partitions. It reads at most
+// newest buckets and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more
+// queries a partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
 	operation := "reading the buckets of " + c.name
 	definition, err := collection.ReadDefinition(ctx, c.ports.Options)

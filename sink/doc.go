@@ -21,6 +21,6 @@
 //	                lookup.go (buckets to reopen: the queries, the choice)
 //	segments        compaction.go (segments compacted into buckets, step by step), compactionrequest.go (asking for that)
 //	rollups         rollup.go (claims, watermarks, edits that rows follow), rolluprows.go (what a keeper reads and stores)
-//	contents        contents.go (the claims of all partitions, what is stored of each)
+//	contents        contents.go (the claims of all partitions, the stored measurements of each)
 //	                scan.go (buckets, for verifying; positions that edits have deleted or changed)
 package sink

@@ -140,7 +140,7 @@ func (p *proposer) isField(o measurement.Options, path string) bool {
 	return isIn(path, areaOf(o)) && !slices.ContainsFunc(taken(o), func(of string) bool { return isIn(path, of) }) && !slices.ContainsFunc(o.Drop, dropped)
 }
 
-// outside returns the names of fields outside of what is stored.
+// outside returns the names of fields that are not stored.
 func (p *proposer) outside(o measurement.Options) (names []string) {
 	area := areaOf(o)
 	if area == "" {

@@ -379,6 +379,8 @@ func TestFiltersOfServe(t *testing.T) {
 		`{"$or": [{"meta.a": 1}, {"$expr": {"$function": {"body": "x", "args": [], "lang": "js"}}}]}`: "filter has $function",
 		`{"$where": "true"}`: "filter has $where",
 		`[`:                  "filter is not an object",
+		`[]`:                 "filter is not an object",
+		`{"meta.n": 1} {}`:   "filter is not an object",
 	} {
 		_, err := serveFilter(o, nil, filter)
 		if want == "" && err != nil || want != "" && (!errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want)) {

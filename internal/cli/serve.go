@@ -148,7 +148,11 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 	}
 	var also bson.D
 	if filter != "" {
-		if err := bson.UnmarshalExtJSON([]byte(filter), false, &also); err != nil {
+		value, err := parseJSON(filter)
+		if err == nil {
+			err = value.Unmarshal(&also)
+		}
+		if err != nil {
 			return nil, usageError{fmt.Errorf("filter is not an object of Extended JSON: %w", err)}
 		}
 		if err := refuseScripts(also); err != nil {

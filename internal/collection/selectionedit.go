@@ -358,7 +358,7 @@ func (t TimeSeries) awaitInserts(ctx context.Context) error {
 		return mongodb.Failure("reading how long consumers may still write", err)
 	}
 	longest := claim.Pending(claim.WriteGrace(t.db.WriteTimeout()), claims)
-	t.db.Log().Info("waiting until MongoDB can no longer execute pending inserts of consumers", "collection", t.name, "for", longest)
+	t.log().Info("waiting until MongoDB can no longer execute pending inserts of consumers", "for", longest)
 	return sleep(ctx, longest)
 }
 

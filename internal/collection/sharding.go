@@ -230,7 +230,7 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 	}
 	err := t.db.Translate(t.admin().RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err())
 	if mongodb.HasCode(err, mongodb.CodeInvalidOptions, mongodb.CodeOperationFailed) { // MongoDB never forgets that an index has held an array
-		return fmt.Errorf("sharding the collection: %w; if a series has had an array as meta, drop the index of the keys %v, and run the command again, which creates the index again",
+		return fmt.Errorf("sharding the collection: %w; if a series has had an array as meta, drop the index of the keys %v and run the command again: it creates the index",
 			err, mongodb.Document(key))
 	}
 	return mongodb.Failure("sharding the collection", err)

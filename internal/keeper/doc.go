@@ -1,18 +1,20 @@
 // Package keeper maintains the rollups of time series. It finds the hours that were touched since the last pass, computes their
-// rows again from what is stored, and replaces them. It increments nothing, so a row is right whatever was computed before.
+// rows again from the stored measurements, and replaces them. It increments nothing, so a row is right whatever was computed
+// before.
 //
 // # A pass
 //
 // A pass handles one partition that this process owns:
 //
-//  1. C is the offset below which the worker has stored everything. A fence then verifies that the claim still holds. The keeper reads all
-//     documents of the partition with positions in [watermark, C). Their hours are touched.
-//  2. For some series at a time, the keeper reads the rollup documents with their revisions. Then it reads the segments, then the buckets,
-//     of all partitions, as they are shown at one moment. A position counts once, even if two documents show it.
-//  3. The keeper replaces the rows of each document, only if the document still has the revision that was read. Otherwise it starts again
-//     at 2 with the series of that document. It folds days from the documents of hours in the same way: it reads the target first, and
-//     then the sources.
-//  4. When everything is acknowledged, the watermark becomes C, if the partition document still has our claim and the old watermark.
+//  1. C is the offset below which the worker has stored everything. A fence then verifies that the claim still holds. The keeper
+//     reads all documents of the partition with positions in [watermark, C). Their hours are touched.
+//  2. For some series at a time, the keeper reads the rollup documents with their revisions. Then it reads the segments, then the
+//     buckets, of all partitions, as they are shown at one moment. A position counts once, even if two documents show it.
+//  3. The keeper replaces the rows of each document, only if the document still has the revision that was read. Otherwise it
+//     starts again at 2 with the series of that document. It folds days from the documents of hours in the same way: it reads the
+//     target first, and then the sources.
+//  4. When everything is acknowledged, the watermark becomes C, if the partition document still has our claim and the old
+//     watermark.
 //
 // A pass that failed is repeated for half as many offsets: C is then lower. So the rows advance, although a pass is interrupted
 // again and again.

@@ -133,7 +133,7 @@ func (r *protoReader) timestamp(t *protoMessage, first int32, depth int) (millis
 		return 0, err
 	}
 	if seconds < firstTimestamp || seconds > lastTimestamp || nanos < 0 || nanos >= 1e9 {
-		return 0, newError(BadTime, "", "%d seconds and %d nanoseconds are not a valid Timestamp, which must be in the years 1 to 9999 and have less than a second of nanoseconds", seconds, nanos)
+		return 0, newError(BadTime, "", "%d seconds and %d nanoseconds are not a valid Timestamp: it must be in the years 1 to 9999 and have less than a second of nanoseconds", seconds, nanos)
 	}
 	return seconds*1000 + int64(nanos)/1e6, nil
 }
