@@ -78,8 +78,11 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	}
 	defer connect.CloseDatabase(database)
 	server.Handler = serve.Handler(serve.Options{
-		Names: func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]openedSeries{}}).open, Explain: database.Explain,
+		Names:  func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) },
+		Open:   (&openSeries{database: database, of: map[string]openedSeries{}}).open,
 		Filter: serveFilter, Times: serveTimes,
+		Explain: database.Explain,
+		Ping:    func(ctx context.Context) error { return database.Driver().Client().Ping(ctx, nil) }, // of a server that queries would use
 		Usage: func(err error) bool {
 			return errors.As(err, new(usageError)) || mongodb.RefusesQuery(database.Translate(err))
 		},

@@ -52,6 +52,8 @@ type Options struct {
 	Times func(from, to, last string, now time.Time, zone *time.Location) (begin, end time.Time, err error)
 	// Explain adds to an error of the reader its cause and the way out.
 	Explain func(error) error
+	// Ping asks MongoDB for an answer, after a query that took too long.
+	Ping func(ctx context.Context) error
 	// Usage reports whether an error of Filter or Times is a mistake in the request.
 	Usage func(error) bool
 
@@ -164,12 +166,27 @@ func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
 	case errors.Is(err, reader.ErrNotSetUp):
 		fail(w, http.StatusNotFound, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		fail(w, http.StatusGatewayTimeout, errors.New("the query takes longer than SERVE_MAX_TIME ("+h.MaxTime.String()+
-			"): query a shorter time or a single series, or create an index on the queried parts of meta (META_INDEXES)"))
+		h.failSlow(w, context.WithoutCancel(ctx))
 	default:
 		h.Log.Warn("query failed", "err", err)
 		fail(w, http.StatusBadGateway, err)
 	}
+}
+
+// pingTime is how long MongoDB may take to answer a ping after a slow query.
+const pingTime = time.Second
+
+// failSlow answers a query that took too long. Advice about queries helps only if MongoDB answers at all.
+func (h *handler) failSlow(w http.ResponseWriter, ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	if err := h.Ping(ctx); err != nil {
+		h.Log.Warn("MongoDB does not answer", "err", err)
+		fail(w, http.StatusBadGateway, fmt.Errorf("MongoDB did not answer within SERVE_MAX_TIME (%s), nor a ping after that: %w", h.MaxTime, h.Explain(err)))
+		return
+	}
+	fail(w, http.StatusGatewayTimeout, fmt.Errorf("the query takes longer than SERVE_MAX_TIME (%s): "+
+		"query a shorter time or a single series, or create an index on the queried parts of meta (META_INDEXES)", h.MaxTime))
 }
 
 // fail answers with a status and an error text.

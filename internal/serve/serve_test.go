@@ -143,6 +143,7 @@ func serving(t *testing.T, s *source, change func(*Options)) string {
 		},
 		Usage:   func(err error) bool { return errors.Is(err, errUsage) },
 		Explain: func(err error) error { return err },
+		Ping:    func(context.Context) error { return nil },
 		MaxRows: 1000, MaxTime: 10 * time.Second, MaxQueries: 2, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -361,6 +362,13 @@ func TestQueriesAreBounded(t *testing.T) {
 	s.wait, s.waiting = make(chan struct{}), make(chan struct{}, 3)
 	slow := serving(t, s, func(o *Options) { o.MaxTime = 10 * time.Millisecond })
 	if answer, body, err := get(t, slow+"/v1/measurements?series=a"); err != nil || answer.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "SERVE_MAX_TIME (10ms)") {
+		t.Errorf("%v, %v, %s", answer, err, body)
+	}
+	dead := serving(t, s, func(o *Options) {
+		o.MaxTime = 10 * time.Millisecond
+		o.Ping = func(context.Context) error { return errors.New("no primary") }
+	})
+	if answer, body, err := get(t, dead+"/v1/measurements?series=a"); err != nil || answer.StatusCode != http.StatusBadGateway || !strings.Contains(body, "no primary") {
 		t.Errorf("%v, %v, %s", answer, err, body)
 	}
 	for len(s.waiting) > 0 {
