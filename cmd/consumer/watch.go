@@ -260,7 +260,7 @@ func (c collectionWatch) mendView(ctx context.Context) {
 	case err != nil:
 		c.log.Debug("cannot check whether the view shows segments", "collection", c.store.Namespace, "err", err)
 	case mended:
-		c.log.Warn("view replaced: a consumer of an older version had created it without support for segments, so it showed measurements twice; "+
-			"update the other consumers", "collection", c.store.Namespace)
+		c.log.Warn("view replaced: it did not support segments and showed measurements twice; if other consumers are of an older version, update them",
+			"collection", c.store.Namespace)
 	}
 }
