@@ -221,6 +221,21 @@ func TestFetchGivesWhatComesBeforeADamagedBatch(t *testing.T) {
 	}
 }
 
+// TestSkippedBatchHasNoTimestamp checks the timestamp of a batch that cannot be read and that KAFKA_SKIP_CORRUPT names.
+func TestSkippedBatchHasNoTimestamp(t *testing.T) {
+	damaged := plainBatch(5, 3)
+	damaged[len(damaged)-1] ^= 1
+	fake := startFake(t, &fakeBroker{topics: []string{"events"}, fetch: fetchSpec{id: fakeID, highWatermark: 8, lastStable: 8, set: damaged}.encode})
+	of := record.Partition{Topic: "events"}
+	client, err := fake.open(t, func(o *Options) { o.Decoding.SkipCorrupt = []record.Place{{Partition: of, Offset: 5}} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timestamp, err := client.Log(of, fakeID).Timestamp(t.Context(), 5); timestamp != 0 || err != nil {
+		t.Errorf("%d, %v", timestamp, err)
+	}
+}
+
 func TestFetchGivesUpOnASilentBroker(t *testing.T) {
 	hold := make(chan struct{})
 	fake := startFake(t, &fakeBroker{topics: []string{"events"}, fetch: func() []byte { <-hold; return nil }})

@@ -97,7 +97,7 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 }
 
 // Timestamp returns the timestamp of the first record from an offset on, even if its transaction is open or aborted. It is 0 when
-// there is none. It fetches as little as the broker sends and decodes as little as possible.
+// there is none, and for a skipped record batch. It fetches as little as the broker sends and decodes as little as possible.
 func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	isolation := l.isolation
 	l.isolation = ReadUncommitted
@@ -109,12 +109,13 @@ func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 		return 0, err
 	}
 	batch, err := l.take(offset, recordbatch.Piece{Bytes: 1, Records: 1})
+	if batch.Release != nil {
+		defer batch.Release()
+	}
 	if err != nil || len(batch.Records) == 0 {
 		return 0, err
 	}
-	timestamp := max(0, batch.Records[0].Timestamp)
-	batch.Release()
-	return timestamp, nil
+	return max(0, batch.Records[0].Timestamp), nil
 }
 
 // drop forgets the answer at hand. The answer's buffer is free for other fetches once all its batches are released too.
