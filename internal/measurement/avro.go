@@ -31,6 +31,8 @@ func newAvroReader(o *Options) avroReader { return avroReader{schemaReader: newS
 func (r *avroReader) begin(text []byte, clock *timeParser) {
 	r.schemaReader.begin(text)
 	r.at, r.emptyItems, r.clock = 0, maxEmptyItems, clock
+	clear(r.keys) // after an error they are left, and point into the record
+	r.keys = r.keys[:0]
 }
 
 // event appends the value as a document. Null is a tombstone, and appends nothing.

@@ -211,6 +211,19 @@ func TestAvroIsRefused(t *testing.T) {
 }
 
 // TestAvroSchemasAreBounded checks types that take no bytes or contain each other, which would otherwise expand without bound.
+// TestRefusedMapsLeaveNothing checks that the names of maps in bad events are not kept.
+func TestRefusedMapsLeaveNothing(t *testing.T) {
+	d := newDecoder(t, avroOptions(readingSchema(`{"name":"v","type":{"type":"map","values":"string"}}`)))
+	for range 100 {
+		if err := refusal(t, d, recordOf(readingOfAvro+"\x04\x02a\x02b\x02c\x02\xff\x00")); err.Reason != BadUTF8 {
+			t.Fatal(err)
+		}
+	}
+	if n := len(d.avro.keys); n > 4 {
+		t.Errorf("the decoder keeps %d names", n)
+	}
+}
+
 func TestAvroSchemasAreBounded(t *testing.T) {
 	// Each record holds the previous one twice, so the last one holds 2^40 nulls in no byte.
 	inner := `{"type":"record","name":"R0","fields":[{"name":"n","type":"null"}]}`

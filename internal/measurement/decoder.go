@@ -198,8 +198,8 @@ func (d *Decoder) reset(r record.Record) {
 
 // bufferBytes estimates the size of the buffers that a large record enlarges.
 func (d *Decoder) bufferBytes() int {
-	const resultBytes, viewBytes = 112, 56
-	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + d.proto.bufferBytes() + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	const resultBytes, viewBytes, sliceBytes = 112, 56, 24
+	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + sliceBytes*cap(d.avro.keys) + d.proto.bufferBytes() + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -218,11 +218,11 @@ func (d *Decoder) decode() *DecodeError {
 	if len(d.record.Value) == 0 && !d.takesNothing() {
 		return newError(Empty, "", "the value has 0 bytes: for a tombstone send a null value")
 	}
-	var err *DecodeError
-	if d.value, err = d.inflate(d.record.Value); err != nil {
+	value, compression, err := d.inflate(d.record.Value)
+	if err != nil {
 		return err
 	}
-	d.wrap, d.text = wrapping{compression: d.compression(d.record.Value)}, d.value
+	d.value, d.wrap, d.text = value, wrapping{compression: compression}, value
 	if d.options.MetaFrom == MetaFromKey {
 		if err := d.readKey(); err != nil {
 			return err

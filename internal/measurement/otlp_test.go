@@ -228,6 +228,26 @@ func TestLetterOfADataPointIsItsRequest(t *testing.T) {
 	}
 }
 
+// TestLetterOfADataPointBelowASingleObject checks requests that have an object instead of a list of one.
+func TestLetterOfADataPointBelowASingleObject(t *testing.T) {
+	const good, bad = `{` + pointAt + `,"asInt":1}`, `{` + pointAt + `}`
+	request := func(points string) string {
+		return `{"resourceMetrics":{"scopeMetrics":{"metrics":[` + points + `]}}}`
+	}
+	one := `{"name":"q","gauge":{"dataPoints":` + good + `}}`
+	for _, second := range []string{`{"name":"r","gauge":{"dataPoints":` + bad + `}}`, `{"name":"r","gauge":{"dataPoints":[` + bad + `]}}`} {
+		d := newDecoder(t, otlpOptions(OTLPJSON))
+		results, err := d.Decode(recordOf(request(one + "," + second)))
+		if err != nil || len(results) != 2 || results[0].Err != nil || results[1].Err == nil {
+			t.Fatalf("%v, %v", results, err)
+		}
+		letter := string(results[1].Err.Value)
+		if again, err := newDecoder(t, otlpOptions(OTLPJSON)).Decode(recordOf(letter)); err == nil || strings.Contains(letter, `"q"`) || !strings.Contains(letter, `"r"`) {
+			t.Errorf("the letter %s gives %v", letter, again)
+		}
+	}
+}
+
 // TestBadRequestsAreSaid checks the letters of values that are no requests.
 func TestBadRequestsAreSaid(t *testing.T) {
 	good := inProtobuf(t, requestOf(gaugeMetric))

@@ -205,12 +205,16 @@ func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 			if picked, ok := pickPoint(e.Value, level+1, left); ok {
 				out, found = rawbson.AppendElement(out, e.Kind, e.Name, picked), true
 			}
-		case string(e.Name) != otlpLists[level] || e.Kind != bson.TypeArray:
+		case string(e.Name) != otlpLists[level] || e.Kind != bson.TypeArray && e.Kind != bson.TypeEmbeddedDocument:
 			out = rawbson.AppendElement(out, e.Kind, e.Name, e.Value)
 		case !found:
+			list := e.Value
+			if e.Kind == bson.TypeEmbeddedDocument { // appendOTLP reads an object as a list of one
+				list = listOf(e.Value)
+			}
 			var picked []byte
-			if picked, found = pickElement(e.Value, level, left); found {
-				out = rawbson.AppendElement(out, e.Kind, e.Name, picked)
+			if picked, found = pickElement(list, level, left); found {
+				out = rawbson.AppendElement(out, bson.TypeArray, e.Name, picked)
 			}
 		}
 	}
@@ -232,11 +236,15 @@ func pickElement(list []byte, level int, left *int) (out []byte, found bool) {
 			*left--
 		}
 		if found {
-			out = rawbson.AppendElement(make([]byte, 4), e.Kind, []byte("0"), picked)
-			return rawbson.EndDocument(out, 0), true
+			return listOf(picked), true
 		}
 	}
 	return nil, false
+}
+
+// listOf returns a list with one document.
+func listOf(document []byte) []byte {
+	return rawbson.EndDocument(rawbson.AppendElement(make([]byte, 4), bson.TypeEmbeddedDocument, []byte("0"), document), 0)
 }
 
 // dataOf returns the name of the last data of a metric. If a metric has several, only the last is read.

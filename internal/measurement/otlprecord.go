@@ -126,7 +126,10 @@ func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) (
 		return d.wrapped(w, r.alone(i)), nil
 	}
 	left := i
-	document, _ := pickPoint(request, 0, &left)
+	document, found := pickPoint(request, 0, &left)
+	if !found {
+		return nil, newError(InternalError, "", "the data point %d of the record is not found", i)
+	}
 	text, err := bson.MarshalExtJSON(bson.Raw(document), false, false)
 	if err != nil {
 		return nil, newError(InternalError, "", "the data point %d of the record cannot be written as a dead letter: %v", i, err)

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
 )
 
-// firstMillis and lastMillis bound the times that settings can accept. They cover the years 0 to 9999. Other times have no RFC
-// 3339 text, and most readers of buckets cannot show them.
+// firstMillis and lastMillis bound the times that settings can accept. Most readers of buckets cannot show other times.
 const (
-	firstMillis = -62_167_219_200_000
-	lastMillis  = 253_402_300_799_999
+	firstMillis = record.FirstMillis
+	lastMillis  = record.LastMillis
 )
 
 // noTimestamp is the timestamp of a record without one.
@@ -100,7 +100,7 @@ func (b Bound) of(timestamp int64) (int64, bool) {
 	return b.millis, true
 }
 
-func withinYears(millis int64) int64 { return min(max(millis, firstMillis), lastMillis) }
+func withinYears(millis int64) int64 { return record.Time(millis).UnixMilli() }
 
 // side returns the side of the window on which a time lies: -1 before, 0 inside, 1 after.
 func (o *Options) side(millis, timestamp int64) int {

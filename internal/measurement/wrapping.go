@@ -42,7 +42,8 @@ var (
 	errTrailing      = errors.New("bytes follow the end of the compressed data")
 )
 
-// compressionOf returns the compression that the first bytes of a value show. Neither JSON nor BSON begins with such bytes.
+// compressionOf returns the compression that the first bytes of a value show. Neither JSON nor BSON begins with such bytes. An event
+// in Avro or Protobuf can begin like zlib.
 func compressionOf(value []byte) Compression {
 	switch {
 	case bytes.HasPrefix(value, []byte(gzipMagic)):
@@ -186,38 +187,45 @@ func (f *Inflater) fromZstd(value []byte) ([]byte, error) {
 // drop drops the buffer.
 func (f *Inflater) drop() { f.out = nil }
 
-// inflate returns the record's value without the compression that the options announce.
-func (d *Decoder) inflate(value []byte) ([]byte, *DecodeError) {
-	c := d.compression(value)
+// inflate returns a value without its compression, and this compression. The options announce it.
+func (d *Decoder) inflate(value []byte) ([]byte, Compression, *DecodeError) {
+	c := d.options.Compression
+	isGuess := c == AutoCompression
+	if isGuess {
+		c = compressionOf(value)
+	}
 	d.unfolded = len(value)
 	if c == NoCompression {
-		return value, nil
+		return value, c, nil
 	}
 	if shown := compressionOf(value); shown != c {
-		return nil, d.notCompressed(value, shown)
+		return nil, c, d.notCompressed(value, shown)
 	}
 	text, err := d.inflater.inflate(value, c)
+	if err != nil && isGuess && c == Zlib && (d.options.Format == Avro || d.options.Format == Protobuf) {
+		return value, NoCompression, nil // an event of these formats can begin with the two bytes
+	}
 	d.unfolded = len(text)
+	if err := d.inflated(value, text, c, err); err != nil {
+		return nil, c, err
+	}
+	return text, c, nil
+}
+
+// inflated returns the error of a decompressed value. Nil means that there is none.
+func (d *Decoder) inflated(value, text []byte, c Compression, err error) *DecodeError {
 	switch {
 	case errors.Is(err, errUnfoldsTooFar):
 		d.unfolded = d.options.MaxBytes
-		return nil, newError(TooLarge, "", "the value has %d bytes and decompresses by %s to more than EVENT_MAX_BYTES = %d", len(value), c, d.options.MaxBytes)
+		return newError(TooLarge, "", "the value has %d bytes and decompresses by %s to more than EVENT_MAX_BYTES = %d", len(value), c, d.options.MaxBytes)
 	case errors.Is(err, zstd.ErrUnknownDictionary):
-		return nil, newError(BadCompression, "", "the value is compressed by zstd with a dictionary: have its producer compress without one")
+		return newError(BadCompression, "", "the value is compressed by zstd with a dictionary: have its producer compress without one")
 	case err != nil:
-		return nil, newError(BadCompression, "", "the value begins like %s, but is damaged or truncated: %s", c, quoteText(err.Error()))
+		return newError(BadCompression, "", "the value begins like %s, but is damaged or truncated: %s", c, quoteText(err.Error()))
 	case len(text) == 0:
-		return nil, newError(Empty, "", "the value decompresses by %s to 0 bytes: for a tombstone send a null value", c)
+		return newError(Empty, "", "the value decompresses by %s to 0 bytes: for a tombstone send a null value", c)
 	}
-	return text, nil
-}
-
-// compression returns the compression by which a value is to be decompressed.
-func (d *Decoder) compression(value []byte) Compression {
-	if d.options.Compression == AutoCompression {
-		return compressionOf(value)
-	}
-	return d.options.Compression
+	return nil
 }
 
 // notCompressed is the error of a value that is not compressed as the options say. shown is the compression that its first bytes
@@ -242,8 +250,8 @@ func (d *Decoder) ValueBytes() int { return d.unfolded }
 // Text returns a value without the compression that the options announce, and this compression. If the value cannot be
 // decompressed, Text returns it unchanged. The result is valid until the next call of the decoder.
 func (d *Decoder) Text(value []byte) ([]byte, Compression) {
-	if text, err := d.inflate(value); err == nil {
-		return text, d.compression(value)
+	if text, c, err := d.inflate(value); err == nil {
+		return text, c
 	}
 	return value, NoCompression
 }
@@ -373,8 +381,7 @@ type wrapping struct {
 
 // unwrap removes the wrapping of a value that can be read without its key and headers.
 func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeError) {
-	w.compression = d.compression(value)
-	if text, err = d.inflate(value); err != nil {
+	if text, w.compression, err = d.inflate(value); err != nil {
 		return w, nil, err
 	}
 	switch d.options.Format {

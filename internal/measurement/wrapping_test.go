@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -207,6 +208,22 @@ func TestTextsAndDocumentsAreNotTakenForZlib(t *testing.T) {
 	}
 	if c := compressionOf([]byte(compressed(t, Zlib, exampleEvent))); c != Zlib {
 		t.Errorf("zlib is taken for %s", c)
+	}
+}
+
+// TestEventsThatBeginLikeZlibAreRead checks auto with formats whose events can begin like zlib.
+func TestEventsThatBeginLikeZlibAreRead(t *testing.T) {
+	schema := `{"type":"record","name":"R","fields":[{"name":"meta","type":"string"},{"name":"v","type":"double"}]}`
+	for _, name := range []string{"SENSOR-NORTH-HALL-01", "WATERLEVEL-1", "TATERLEVEL-1"} {
+		value := string(binary.AppendVarint(nil, int64(len(name)))) + name + "\xa2\x45\xb6\xf3\xfd\x6f\x35\x40"
+		o := avroOptions(schema)
+		o.TimeField, o.Compression = "", AutoCompression
+		if got := decodeOne(t, newDecoder(t, o), recordOf(value)); got.Meta.String() != `"`+name+`"` {
+			t.Errorf("%s: %v", name, got.Meta)
+		}
+		if got := decodeOne(t, newDecoder(t, o), recordOf(compressed(t, Zlib, value))); got.Meta.String() != `"`+name+`"` {
+			t.Errorf("%s, compressed: %v", name, got.Meta)
+		}
 	}
 }
 

@@ -72,6 +72,19 @@ type Record struct {
 	Unreadable string
 }
 
+// FirstMillis and LastMillis are the first and the last millisecond of the years 0 to 9999, since 1970. RFC 3339 and JSON have no
+// text for other times.
+const (
+	FirstMillis = -62_167_219_200_000
+	LastMillis  = 253_402_300_799_999
+)
+
+// Time returns the time of a timestamp in milliseconds since 1970, within the years 0 to 9999. A producer that counts in
+// microseconds writes later timestamps.
+func Time(timestamp int64) time.Time {
+	return time.UnixMilli(min(max(timestamp, FirstMillis), LastMillis)).UTC()
+}
+
 // Header is one header of a record. Keys may repeat, and the order matters.
 type Header struct {
 	Key string `json:"key"`
