@@ -149,7 +149,7 @@ func (s *Stats) Add(f *Found) {
 	}
 	s.Reasons[l.Reason]++
 	s.Topics[l.Topic]++
-	at := time.UnixMilli(l.Timestamp).UTC()
+	at := record.Time(l.Timestamp)
 	hour := at.Truncate(time.Hour)
 	if s.Hours[hour] == nil {
 		s.Hours[hour] = map[string]int64{}

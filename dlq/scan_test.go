@@ -1,6 +1,9 @@
 package dlq
 
 import (
+	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +55,20 @@ func TestStatsCountByReasonAndHour(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s, cmpopts.IgnoreUnexported(Stats{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestStatsAreJSONWhateverTheTimestamps checks this because a producer that counts in microseconds writes years that JSON has no
+// text for.
+func TestStatsAreJSONWhateverTheTimestamps(t *testing.T) {
+	s := NewStats()
+	for _, timestamp := range []int64{1772366400250000, math.MinInt64, math.MaxInt64} {
+		l := sample()
+		l.Timestamp = timestamp
+		s.Add(&Found{Letter: l})
+	}
+	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(text), `"9999-12-31T23:59:59.999Z"`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

@@ -211,7 +211,7 @@ func newDeadLetterRow(f *dlq.Found) DeadLetterRow {
 	l := &f.Letter
 	row := DeadLetterRow{
 		DeadLetter: f.Place.String(), From: l.Place.String(),
-		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
+		Time: record.Time(l.Timestamp), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
 		Cut: l.Cut, Bytes: len(l.Value),
 	}
 	if l.Part != record.WholeRecord {

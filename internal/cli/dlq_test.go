@@ -25,6 +25,17 @@ func foundDeadLetter(offset int64) *dlq.Found {
 	}}
 }
 
+// TestLetterOfAFarTimestampIsListed checks a timestamp in microseconds.
+func TestLetterOfAFarTimestampIsListed(t *testing.T) {
+	var out bytes.Buffer
+	far := foundDeadLetter(1)
+	far.Letter.Timestamp = 1772366400250000
+	list := newDeadLetterList(&out, 3, true)
+	if err := errors.Join(list.add(newDeadLetterRow(far)), list.add(newDeadLetterRow(foundDeadLetter(2))), list.end()); err != nil || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
 func TestListShowsTheLastLetters(t *testing.T) {
 	for _, c := range []struct{ deadLetters, limit, first, shown int }{{7, 3, 4, 3}, {2, 3, 0, 2}, {7, 0, 0, 7}, {0, 3, 0, 0}, {6, 3, 3, 3}} {
 		var out bytes.Buffer

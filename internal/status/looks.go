@@ -153,7 +153,7 @@ func (l *look) waitsFor(s *pipeline.Status) *record.Transaction {
 		t = *l.transaction
 	}
 	if t.Since.IsZero() && l.time > 0 {
-		t.Since = time.UnixMilli(l.time).UTC()
+		t.Since = record.Time(l.time)
 	}
 	if t.Since.IsZero() {
 		t.Since = l.noticed.UTC()
