@@ -256,7 +256,13 @@ func (h *handler) parse(asked *http.Request, known []string) (*request, error) {
 	}
 	for _, list := range values["fields"] {
 		for field := range strings.SplitSeq(list, ",") {
-			if field == "" || field == o.TimeField || o.OfMeta(field) || slices.Contains(r.Fields, field) {
+			if field == "" {
+				continue
+			}
+			if r.Fields == nil {
+				r.Fields = []string{} // If only time and meta are named, the answer has no other fields.
+			}
+			if field == o.TimeField || o.OfMeta(field) || slices.Contains(r.Fields, field) {
 				continue
 			}
 			if r.Fields = append(r.Fields, field); len(r.Fields) > maxFields {
@@ -329,12 +335,13 @@ func nonempty(conditions []string) []string {
 // lostPlus is a time whose offset lost its plus sign, because + means a space in the query of a URL.
 var lostPlus = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\S*) (\d\d:?\d\d)$`)
 
-// written returns a time as query takes it. It converts milliseconds since 1970, such as Grafana's ${__from}, to a text.
+// written returns a time as query takes it. It converts milliseconds since 1970, such as Grafana's ${__from}, to a text. Shorter
+// numbers are most likely seconds, so they stay, and are refused.
 func written(text string) string {
-	const digits = 13
+	const shortest = 11
 	text = lostPlus.ReplaceAllString(text, "$1+$2")
 	n, err := strconv.ParseInt(text, 10, 64)
-	if len(text) != digits || err != nil {
+	if len(text) < shortest || err != nil {
 		return text
 	}
 	return time.UnixMilli(n).UTC().Format("2006-01-02T15:04:05.000Z")

@@ -243,6 +243,24 @@ func TestRequestsBecomeQueries(t *testing.T) {
 	}
 }
 
+// TestOnlyTimeAndMeta checks a request that names no other fields, and times before 2001, which have fewer digits.
+func TestOnlyTimeAndMeta(t *testing.T) {
+	s := newSource(measured(0, "s-1", bson.D{{Key: "celsius", Value: 1}}))
+	from := serving(t, s, nil) + "/v1/measurements?series=a&from=999999999999&fields="
+	for fields, want := range map[string]string{"time": "[]", "meta,": "[]", "": "nil", "celsius": "[celsius]"} {
+		if _, body, err := get(t, from+fields); err != nil || strings.Contains(body, "error") {
+			t.Errorf("%q: %v, %s", fields, err, body)
+		}
+		got := fmt.Sprint(s.asked.Fields)
+		if s.asked.Fields == nil {
+			got = "nil"
+		}
+		if got != want || !s.asked.From.Equal(time.UnixMilli(999999999999)) {
+			t.Errorf("%q: the fields are %s, from %s", fields, got, s.asked.From)
+		}
+	}
+}
+
 // TestTotals checks that the parameters get into the query, and that a window is a flat row like any other.
 func TestTotals(t *testing.T) {
 	s := newSource(
