@@ -54,7 +54,7 @@ type Kafka struct {
 	RebalanceTimeout  time.Duration `env:"KAFKA_REBALANCE_TIMEOUT,default=60s" min:"1s" max:"1h" doc:"longest time that a rebalance waits for a member; half of it must be more than MONGODB_WRITE_TIMEOUT"`
 	Lease             time.Duration `env:"KAFKA_LEASE,default=4s" min:"150ms" max:"10m" doc:"time for which one acknowledged commit permits writes; at least 3 × COMMIT_INTERVAL. After a crash, the next owner waits for Kafka's session timeout, and then for this time + 2 × MONGODB_WRITE_TIMEOUT"`
 	InstanceID        string        `env:"KAFKA_INSTANCE_ID" doc:"instance ID for static membership, different for each consumer. A consumer that restarts within the session timeout keeps its partitions"`
-	FetchBytes        Size          `env:"KAFKA_FETCH_BYTES,default=2MiB" min:"1KiB" max:"1GiB" doc:"largest size of the data that one request fetches for one partition"`
+	FetchBytes        Size          `env:"KAFKA_FETCH_BYTES,default=2MiB" min:"1KiB" max:"128MiB" doc:"largest size of the data that one request fetches for one partition"`
 	FetchWait         time.Duration `env:"KAFKA_FETCH_WAIT,default=500ms" min:"1ms" max:"1m" doc:"longest time that the broker waits for new records"`
 }
 
