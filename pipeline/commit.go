@@ -44,8 +44,10 @@ func (e Committed) handle(w *Worker, m Moment) {
 		if w.phase == proving || w.term.handing == committing {
 			w.retry.claim.fail(m.Now, w.o.Random)
 		}
+		w.outage(m, Coordinator, committingOffsets, e.Err)
 		return
 	}
+	w.answered(Coordinator)
 	w.logStatus.committed = e.Offset
 	w.past.observedClaim.prove(m.Renewed)
 	switch w.phase {

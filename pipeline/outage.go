@@ -19,17 +19,20 @@ type Dependency uint8
 const (
 	MongoDB Dependency = iota
 	Kafka
+	Coordinator // Kafka's group coordinator, which takes commits
 	DeadLetterTopic
 	Registry
 	Dependencies // how many there are
 )
 
 // String is the label in metrics.
-func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq", "registry"}[s] }
+func (s Dependency) String() string {
+	return [...]string{"mongodb", "kafka", "coordinator", "dlq", "registry"}[s]
+}
 
 // Name is the name in log lines and on the status page.
 func (s Dependency) Name() string {
-	return [...]string{"MongoDB", "Kafka", "the dead-letter topic", "the schema registry"}[s]
+	return [...]string{"MongoDB", "Kafka", "Kafka's group coordinator", "the dead-letter topic", "the schema registry"}[s]
 }
 
 // operation is the purpose of an attempt.
@@ -52,6 +55,7 @@ const (
 	notingLosses
 	writingDeadLetters
 	readingSchema
+	committingOffsets
 	operations // how many there are
 )
 
@@ -61,6 +65,7 @@ func (d operation) String() string {
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking up buckets", "fetching", "reading the log's start and end offsets",
 		"reading the topic's id", "reading segments", "compacting segments", "recording lost records", "writing dead letters", "reading a schema",
+		"committing offsets",
 	}[d]
 }
 

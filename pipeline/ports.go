@@ -128,6 +128,7 @@ type Generation interface {
 	// Renewed is the send time of the newest commit known to be accepted in this generation. Before the first one, it is a moment
 	// before the generation.
 	Renewed() Instant
-	// Commit commits the offsets in one request. It returns one error per commit, in the order of the commits.
+	// Commit commits the offsets in one request. It returns one error per commit, in the order of the commits. claim.ErrLapsed means
+	// that the generation ends or that the topic is gone, which is no outage of Kafka.
 	Commit(ctx context.Context, commits []record.Commit) ([]error, error)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -228,4 +229,27 @@ func TestPartitionsAreShownWhileTheGroupJoins(t *testing.T) {
 			t.Errorf("%d partitions long after the generation", n)
 		}
 	})
+}
+
+// TestCommitsThatFailAreAnOutage checks that refused commits are reported until one is accepted, whatever fetches say. The end of a
+// generation is no outage.
+func TestCommitsThatFailAreAnOutage(t *testing.T) {
+	w, m := newTestWorker(t, roomy)
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now, Err: fmt.Errorf("%w: rebalancing", claim.ErrLapsed)})
+	if f := w.Status(m.Now).Failures[Coordinator]; f != nil {
+		t.Errorf("the end of a generation is a failure: %v", f)
+	}
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now, Err: errDown})
+	began := m.Now
+	m.Now += time.Second
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(0, 0)}, Next: 1, End: 1}})
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now, Err: errDown})
+	f := w.Status(m.Now).Failures[Coordinator]
+	if f == nil || f.Since != began || !strings.HasPrefix(f.String(), "committing offsets: ") {
+		t.Fatalf("the failure is %v", f)
+	}
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
+	if f := w.Status(m.Now).Failures[Coordinator]; f != nil {
+		t.Errorf("still failing after an accepted commit: %v", f)
+	}
 }

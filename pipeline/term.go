@@ -92,7 +92,7 @@ func (w *Worker) stop(err *record.StopError) {
 	w.giveUp(Kafka, Registry) // nothing is fetched any more
 	if w.phase != running {
 		w.phase = stopped
-		w.giveUp(MongoDB, DeadLetterTopic)
+		w.giveUp(MongoDB, Coordinator, DeadLetterTopic)
 	}
 }
 

@@ -115,7 +115,7 @@ func (w *Worker) drop() {
 func (Dropped) handle(w *Worker, _ Moment) {
 	w.drop()
 	w.logStatus = unknownLog
-	w.giveUp(MongoDB, Kafka, DeadLetterTopic, Registry)
+	w.giveUp(MongoDB, Kafka, Coordinator, DeadLetterTopic, Registry)
 }
 
 // countBuckets adds what the catalog has counted since the last call to the metrics.

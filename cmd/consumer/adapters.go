@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
 	"waterwheel/internal/claim"
@@ -135,7 +139,28 @@ func (m *member) Assigned(g *group.Generation) {
 		})
 	}
 	m.log.Info("assigned", "generation", g.ID, "partitions", len(assignments))
-	m.consumer.Assigned(g, assignments, g.Follows)
+	m.consumer.Assigned(generation{g}, assignments, g.Follows)
+}
+
+// generation is a generation of the group that tells the workers which failed commits are an outage.
+type generation struct{ *group.Generation }
+
+// Commit commits offsets. Answers about the end of the generation, or about a topic that is gone, become claim.ErrLapsed.
+func (g generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
+	results, err := g.Generation.Commit(ctx, commits)
+	for i := range results {
+		results[i] = ofCommit(results[i])
+	}
+	return results, ofCommit(err)
+}
+
+// ofCommit returns the error of a commit, or claim.ErrLapsed if it is no outage.
+func ofCommit(err error) error {
+	switch class := kafka.Classify(err); {
+	case class == kafka.GenerationOver, class == kafka.LookAtMetadata, errors.Is(err, kafkago.RebalanceInProgress), errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w: %w", claim.ErrLapsed, err)
+	}
+	return err
 }
 
 // Revoke hands all partitions over.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +17,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
+	"waterwheel/internal/kafka"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
@@ -23,6 +26,7 @@ import (
 	"waterwheel/sink"
 
 	"github.com/prometheus/client_golang/prometheus"
+	kafkago "github.com/segmentio/kafka-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -235,4 +239,31 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 		Budget: pipeline.NewBudget(1 << 30), Clock: func() pipeline.Instant { return time.Hour + time.Since(begin) },
 		CommitInterval: time.Second, Lease: 10 * time.Second, Metrics: metrics,
 	})
+}
+
+// TestErrorsOfCommits checks which errors of a commit are an outage of Kafka.
+func TestErrorsOfCommits(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		outage bool
+	}{
+		{nil, false},
+		{kafka.ErrGenerationOver, false},
+		{kafkago.RebalanceInProgress, false},
+		{kafkago.IllegalGeneration, false},
+		{kafkago.UnknownMemberId, false},
+		{kafkago.UnknownTopicOrPartition, false},
+		{fmt.Errorf("committing: %w", context.Canceled), false},
+		{kafkago.OffsetMetadataTooLarge, true},
+		{kafkago.GroupAuthorizationFailed, true},
+		{kafkago.GroupCoordinatorNotAvailable, true},
+		{kafkago.NotCoordinatorForGroup, true},
+		{context.DeadlineExceeded, true},
+		{io.ErrUnexpectedEOF, true},
+	} {
+		got := ofCommit(c.err)
+		if (got == nil) != (c.err == nil) || c.err != nil && (errors.Is(got, claim.ErrLapsed) == c.outage || !errors.Is(got, c.err)) {
+			t.Errorf("%v becomes %v", c.err, got)
+		}
+	}
 }

@@ -129,7 +129,7 @@ var Table = []Section{
 	}},
 	{"Outages", []Metric{
 		{"retries_total", Counter, partition + ",operation", "attempts", "attempts that failed and are repeated, by operation"},
-		{"outage_seconds_total", Counter, "dependency=mongodb|kafka|dlq|registry", "seconds", "time in which a dependency failed, as observed by this consumer: `mongodb`, `kafka`, `dlq` (the dead-letter topic) or `registry` (the schema registry)"},
+		{"outage_seconds_total", Counter, "dependency=mongodb|kafka|coordinator|dlq|registry", "seconds", "time in which a dependency failed, as observed by this consumer: `mongodb`, `kafka`, `coordinator` (Kafka's group coordinator, which takes commits), `dlq` (the dead-letter topic) or `registry` (the schema registry)"},
 	}},
 	{"Program", []Metric{
 		{"build_info", Gauge, "version,revision,goversion", "1", "always 1. The labels describe the running program"},

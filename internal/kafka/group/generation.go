@@ -56,7 +56,7 @@ func (g *Generation) Held() bool { return g.lease.Held() }
 func (g *Generation) Renewed() time.Duration { return g.lease.renewed() }
 
 // Commit commits offsets in one request and returns one result for each. A nil result means that the coordinator answered 0.
-// kafka.Classify says what to do about the others. The error kafka.ErrGenerationOver means that nothing was sent. After any other
+// Any other answer but one about a rebalance, the end of the generation or an unknown topic is an outage. The error kafka.ErrGenerationOver means that nothing was sent. After any other
 // error the outcome of all commits is unknown.
 //
 // An answer counts for the lease if it accepts at least one partition's offset and no code in it ends the generation
