@@ -36,20 +36,30 @@ type bucket struct {
 	Data bson.Raw      `bson:"data"`
 
 	positions []Position
-	columns   map[string][]cell
+	rows      []row    // by measurement
+	faults    []string // contradictions found so far
 }
 
-// cell is one value of a column with its index.
-type cell struct {
-	index int
-	value bson.RawValue
+// row holds the fields of one measurement.
+type row map[string]bson.RawValue
+
+// wrong adds a fault.
+func (b *bucket) wrong(format string, args ...any) {
+	b.faults = append(b.faults, fmt.Sprintf(format, args...))
+}
+
+// eachPlace calls do with the place of each measurement, in the order of the columns' indexes.
+func (b *bucket) eachPlace(do func(Place)) {
+	for _, p := range b.positions {
+		do(Place{b.Control.Source.Partition, p})
+	}
 }
 
 // decodeBucket decodes a stored document.
 func decodeBucket(raw bson.Raw) (*bucket, error) {
-	b := &bucket{columns: map[string][]cell{}}
+	b := &bucket{}
 	if err := bson.Unmarshal(raw, b); err != nil {
-		return nil, fmt.Errorf("decoding a bucket: %w", err)
+		return b, fmt.Errorf("decoding a bucket: %w", err)
 	}
 	for _, element := range b.Control.Source.Offsets {
 		positions, err := decodePositions(element.Data)
@@ -62,7 +72,13 @@ func decodeBucket(raw bson.Raw) (*bucket, error) {
 	if err != nil {
 		return b, fmt.Errorf("reading data: %w", err)
 	}
+	b.rows = make([]row, max(0, min(int(b.Control.Count), len(b.Data)))) // a measurement has more than one byte
+	names := map[string]bool{}
 	for _, column := range columns {
+		if names[column.Key()] {
+			return b, fmt.Errorf("data.%s is there twice", column.Key())
+		}
+		names[column.Key()] = true
 		if err := b.readColumn(column); err != nil {
 			return b, err
 		}
@@ -70,80 +86,62 @@ func decodeBucket(raw bson.Raw) (*bucket, error) {
 	return b, nil
 }
 
-// readColumn reads the cells of one column. Their indexes must ascend and stay below the count.
+// readColumn reads the values of one column. Their indexes must ascend and stay below the count.
 func (b *bucket) readColumn(column bson.RawElement) error {
+	name := column.Key()
 	document, ok := column.Value().DocumentOK()
 	if !ok {
-		return fmt.Errorf("data.%s is not a document", column.Key())
+		return fmt.Errorf("data.%s is not a document", name)
 	}
 	elements, err := document.Elements()
 	if err != nil {
-		return fmt.Errorf("reading data.%s: %w", column.Key(), err)
+		return fmt.Errorf("reading data.%s: %w", name, err)
 	}
-	cells := make([]cell, 0, len(elements))
 	last := -1
 	for _, e := range elements {
 		index, err := strconv.Atoi(e.Key())
-		if err != nil || index <= last || index >= int(b.Control.Count) || strconv.Itoa(index) != e.Key() {
-			return fmt.Errorf("data.%s has index %q after %d, of %d measurements", column.Key(), e.Key(), last, b.Control.Count)
+		if err != nil || index <= last || index >= len(b.rows) || strconv.Itoa(index) != e.Key() {
+			return fmt.Errorf("data.%s has index %q after %d, of %d measurements", name, e.Key(), last, b.Control.Count)
 		}
 		last = index
-		cells = append(cells, cell{index, e.Value()})
+		if b.rows[index] == nil {
+			b.rows[index] = row{}
+		}
+		b.rows[index][name] = e.Value()
 	}
-	if _, doubled := b.columns[column.Key()]; doubled {
-		return fmt.Errorf("data.%s is there twice", column.Key())
-	}
-	b.columns[column.Key()] = cells
 	return nil
 }
 
-// rows converts the columns to one map of fields per measurement.
-func (b *bucket) rows() []map[string]bson.RawValue {
-	rows := make([]map[string]bson.RawValue, b.Control.Count)
-	for i := range rows {
-		rows[i] = map[string]bson.RawValue{}
-	}
-	for name, cells := range b.columns {
-		for _, c := range cells {
-			rows[c.index][name] = c.value
-		}
-	}
-	return rows
-}
-
-// faults returns the contradictions within a bucket. It does not compare the bucket with the expected measurements.
-func (b *bucket) faults(t Topic) []string {
-	var faults []string
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+// checkControl looks for contradictions within control. It does not compare the bucket with the expected measurements.
+func (b *bucket) checkControl(t Topic) {
 	source := b.Control.Source
-	faults = append(faults, b.compactionFaults()...)
+	b.checkCompaction()
 	if b.Control.Version != 1 {
-		wrong("control.version is %d", b.Control.Version)
+		b.wrong("control.version is %d", b.Control.Version)
 	}
 	if source.Topic != t.Name || source.TopicID.Subtype != bson.TypeBinaryUUID || !slices.Equal(source.TopicID.Data, t.ID[:]) {
-		wrong("control.source is %s %x, want %s %x", source.Topic, source.TopicID.Data, t.Name, t.ID)
+		b.wrong("control.source is %s %x, want %s %x", source.Topic, source.TopicID.Data, t.Name, t.ID)
 	}
 	if source.Partition < 0 || source.Partition >= t.Partitions {
-		wrong("control.source.partition is %d", source.Partition)
+		b.wrong("control.source.partition is %d", source.Partition)
 	}
 	if len(b.positions) != int(b.Control.Count) || b.Control.Count < 1 {
-		wrong("control.count is %d, with %d positions", b.Control.Count, len(b.positions))
-		return faults
+		b.wrong("control.count is %d, with %d positions", b.Control.Count, len(b.positions))
+		return
 	}
 	if b.Control.Count > maxCount {
-		wrong("%d measurements are more than a bucket may have", b.Control.Count)
+		b.wrong("%d measurements are more than a bucket may have", b.Control.Count)
 	}
 	if b.Control.Size <= 0 {
-		wrong("control.size is %d", b.Control.Size)
+		b.wrong("control.size is %d", b.Control.Size)
 	}
 	first, last := b.positions[0].Offset, b.positions[0].Offset
 	for _, p := range b.positions {
 		first, last = min(first, p.Offset), max(last, p.Offset)
 	}
 	if source.First != first || source.Last != last {
-		wrong("control.source.first and .last are %d and %d, want %d and %d", source.First, source.Last, first, last)
+		b.wrong("control.source.first and .last are %d and %d, want %d and %d", source.First, source.Last, first, last)
 	}
-	return faults
 }
 
 // segment holds the fields that only a segment has.
@@ -170,51 +168,31 @@ func (b *bucket) shown(now int64) bool {
 	return true
 }
 
-// compactionFaults returns the faults in a document's fields about segments and compactions.
-func (b *bucket) compactionFaults() []string {
-	var faults []string
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+// checkCompaction looks for faults in a document's fields about segments and compactions.
+func (b *bucket) checkCompaction() {
 	uuid := func(id bson.Binary) bool { return id.Subtype == bson.TypeBinaryUUID && len(id.Data) == 16 }
 	s, made := b.Control.Segment, b.Control.Compacted
 	if (s != nil || made != nil) && !b.Control.Closed {
-		wrong("it is open, and a segment or was made of segments")
+		b.wrong("it is open, and a segment or was made of segments")
 	}
 	switch {
 	case s != nil && made != nil:
-		wrong("it is a segment, and was made of segments")
+		b.wrong("it is a segment, and was made of segments")
 	case s != nil && s.Owner == "":
-		wrong("it is a segment without control.segment.owner")
+		b.wrong("it is a segment without control.segment.owner")
 	case s != nil && s.VisibleUntil != nil && s.Compaction == nil:
-		wrong("control.segment.visibleUntil is %v, and .compaction is absent", *s.VisibleUntil)
+		b.wrong("control.segment.visibleUntil is %v, and .compaction is absent", *s.VisibleUntil)
 	case s != nil && s.Compaction != nil && !uuid(*s.Compaction):
-		wrong("control.segment.compaction is %v", *s.Compaction)
+		b.wrong("control.segment.compaction is %v", *s.Compaction)
 	case made != nil && (made.VisibleFrom == 0 || !uuid(made.ID)):
-		wrong("control.compaction is %v", *made)
+		b.wrong("control.compaction is %v", *made)
 	}
 	if s != nil {
 		subtype, data, _ := b.Meta.BinaryOK()
 		if want := "segment" + string([]byte{b.ID[10] & 0x0f, b.ID[11]}); subtype != bson.TypeBinaryGeneric || string(data) != want {
-			wrong("it is a segment of the meta %s", b.Meta)
+			b.wrong("it is a segment of the meta %s", b.Meta)
 		}
 	}
-	return faults
-}
-
-// metaFaults compares the stored meta of each measurement with the expected one.
-func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.Reading) []string {
-	var faults []string
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	for i, r := range readings {
-		stored := b.Meta
-		if b.Control.Segment != nil {
-			stored = rows[i][metaField]
-			delete(rows[i], metaField)
-		}
-		if !sameValue(unedited(stored), normalised(r.Meta)) {
-			wrong("measurement %d is of series %v, stored as %s", i, r.Meta, stored)
-		}
-	}
-	return faults
 }
 
 // opens returns the expected start time of a document. For a bucket it is the time of the first measurement, rounded down. A

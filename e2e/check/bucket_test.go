@@ -160,3 +160,25 @@ func set(d bson.D, path []string, value any) bson.D {
 	}
 	return append(d, bson.E{Key: path[0], Value: value})
 }
+
+// TestNoticesBrokenDocuments checks faults that hinder the decoding.
+func TestNoticesBrokenDocuments(t *testing.T) {
+	doubled := sampleBucket(t)
+	data := doubled[3].Value.(bson.D)
+	doubled[3].Value = append(data, bson.E{Key: "n", Value: bson.D{{Key: "2", Value: nil}}})
+	for fault, document := range map[string]bson.D{
+		"data.n is there twice": doubled,
+		"decoding a bucket":     set(sampleBucket(t), []string{"control"}, "x"),
+		"index \"0\"":           set(sampleBucket(t), []string{"control", "count"}, int32(-1)),
+	} {
+		raw, err := bson.Marshal(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &judgement{topic: topic, report: &Report{}}
+		j.take(raw, true)
+		if err := j.report.Err(); err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("noticed %v, want %q", err, fault)
+		}
+	}
+}

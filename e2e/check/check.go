@@ -4,7 +4,7 @@
 //
 //	check.go       the comparison: records, readings, buckets, commits
 //	kafka.go       topics and offsets; deadletters.go: dead letters
-//	bucket.go      stored documents, decoded
+//	database.go    queries; bucket.go: stored documents, decoded
 //	rules.go       what a document must hold: values, extremes, types
 //	compaction.go  which documents count while segments are compacted
 //	shown.go       what a reader sees at one moment
@@ -19,7 +19,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/events"
 )
@@ -36,13 +35,15 @@ type Source struct {
 	Fate func(value []byte) (events.Fate, bool)
 }
 
-// batchBuckets is the batch size of queries. Without it some servers send as much as a message can hold, or more.
-const batchBuckets = 1000
-
 // Place is the place of a measurement in a topic.
 type Place struct {
 	Partition int32
 	Position
+}
+
+// String names the place in a message.
+func (p Place) String() string {
+	return fmt.Sprintf("partition %d offset %d part %d", p.Partition, p.Offset, p.Part)
 }
 
 // judgement is a check in progress.
@@ -59,11 +60,11 @@ type judgement struct {
 // Run compares all stored documents with all produced records. The report holds the findings. An error means that the check could
 // not be made.
 func Run(ctx context.Context, s Source) (*Report, error) {
-	j, err := s.judgement(ctx)
+	j, err := s.expectations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{j.readTopic, j.readBuckets, j.readDeadLetters, j.readCommits} {
+	for _, step := range []func(context.Context) error{j.readBuckets, j.readDeadLetters, j.readCommits} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -72,26 +73,34 @@ func Run(ctx context.Context, s Source) (*Report, error) {
 	return j.report, nil
 }
 
-// judgement begins a check of the topic as it is now.
-func (s Source) judgement(ctx context.Context) (*judgement, error) {
-	topic, err := s.topicNow(ctx)
-	return &judgement{
-		source: s, topic: topic, report: &Report{DeadLetters: map[string]int{}},
-		records: map[Place]Record{}, readings: map[Place]*events.Reading{}, deadLetters: map[Place]deadLetter{}, buckets: map[Place]int{},
-	}, err
+// topicNow returns the present metadata of the topic.
+func (s Source) topicNow(ctx context.Context) (Topic, error) {
+	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no topic %s", s.Topic)
+	}
+	return topic, err
 }
 
-// readTopic reads the log and records which measurements must be stored, which must be letters, and their places.
-func (j *judgement) readTopic(ctx context.Context) error {
-	records, err := j.source.Kafka.Read(ctx, j.topic)
+// expectations begins a check of the topic as it is now. It reads the log and records which measurements must be stored, which
+// must be letters, and their places.
+func (s Source) expectations(ctx context.Context) (*judgement, error) {
+	topic, err := s.topicNow(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	j.report.Records = len(records)
+	records, err := s.Kafka.Read(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{
+		source: s, topic: topic, report: &Report{Records: len(records), DeadLetters: map[string]int{}},
+		records: map[Place]Record{}, readings: map[Place]*events.Reading{}, deadLetters: map[Place]deadLetter{}, buckets: map[Place]int{},
+	}
 	for _, r := range records {
 		at := Place{r.Partition, Position{Offset: r.Offset}}
 		j.records[at] = r
-		fate, ok := j.source.Fate(r.Value)
+		fate, ok := s.Fate(r.Value)
 		switch {
 		case !ok:
 			j.report.fault("record %d of partition %d was made by nobody", r.Offset, r.Partition)
@@ -103,7 +112,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 			j.expectParts(at, fate)
 		}
 	}
-	return nil
+	return j, nil
 }
 
 // expectParts records what must become of the elements of a record.
@@ -121,41 +130,33 @@ func (j *judgement) expectParts(at Place, fate events.Fate) {
 // readBuckets reads every bucket and segment of the collection, and compares it with the readings it lists. It reads all of them
 // again if a compaction in the meantime makes it unclear which documents count.
 func (j *judgement) readBuckets(ctx context.Context) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(j.source.MongoURI))
-	if err != nil {
-		return fmt.Errorf("connecting to read the buckets: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	for range calmTries {
-		before := *j.report
-		sure, err := j.readOnce(ctx, client.Database(j.source.Database))
-		if sure || err != nil {
-			return err
+	return j.source.withBuckets(ctx, func(buckets *mongo.Collection) error {
+		for range calmTries {
+			before := *j.report
+			sure, err := j.readOnce(ctx, buckets)
+			if sure || err != nil {
+				return err
+			}
+			*j.report = before
+			clear(j.buckets)
 		}
-		*j.report = before
-		clear(j.buckets)
-	}
-	return errRestless
+		return errRestless
+	})
 }
 
 // readOnce reads every stored document. It returns false if the documents may have changed meanwhile.
-func (j *judgement) readOnce(ctx context.Context, database *mongo.Database) (bool, error) {
-	c, err := beginCalm(ctx, database, j.source.Topic)
+func (j *judgement) readOnce(ctx context.Context, buckets *mongo.Collection) (bool, error) {
+	c, err := beginCalm(ctx, buckets)
 	if err != nil {
 		return false, err
 	}
-	cursor, err := database.Collection(j.source.Topic+".buckets").Find(ctx, bson.D{}, options.Find().SetBatchSize(batchBuckets))
-	if err != nil {
-		return false, fmt.Errorf("reading the buckets: %w", err)
+	if err := each(ctx, buckets, bson.D{}, nil, func(document bson.Raw) error {
+		j.take(document, c.counts(document))
+		return nil
+	}); err != nil {
+		return false, err
 	}
-	defer cursor.Close(ctx)
-	for cursor.Next(ctx) {
-		j.take(cursor.Current, c.counts(cursor.Current))
-	}
-	if err := cursor.Err(); err != nil {
-		return false, fmt.Errorf("reading the buckets: %w", err)
-	}
-	return c.end(ctx, database, j.source.Topic)
+	return c.end(ctx)
 }
 
 // take judges one document. counts reports whether its measurements count as stored there.
@@ -184,29 +185,28 @@ func (j *judgement) take(document bson.Raw, counts bool) {
 
 // judgeBucket compares the bucket with the readings at its positions.
 func (j *judgement) judgeBucket(b *bucket, counts bool) {
-	faults := b.faults(j.topic)
+	b.checkControl(j.topic)
 	readings := make([]*events.Reading, 0, len(b.positions))
-	for _, p := range b.positions {
-		at := Place{b.Control.Source.Partition, p}
+	b.eachPlace(func(at Place) {
 		reading, ok := j.readings[at]
 		if !ok {
 			j.report.Unknown++
-			faults = append(faults, fmt.Sprintf("it holds offset %d part %d, which must not be stored", p.Offset, p.Part))
-			continue
+			b.wrong("it holds %v, which must not be stored", at)
+			return
 		}
 		if counts {
 			j.buckets[at]++
 		}
 		readings = append(readings, reading)
-	}
-	if len(faults) == 0 {
-		faults = b.compareWith(readings)
+	})
+	if len(b.faults) == 0 {
+		b.compareWith(readings)
 	}
 	const listed = 3 // a faulty bucket tends to have many faults
-	for _, f := range faults[:min(len(faults), listed)] {
+	for _, f := range b.faults[:min(len(b.faults), listed)] {
 		j.report.fault("bucket %s: %s", b.ID.Hex(), f)
 	}
-	j.report.FaultCount += max(0, len(faults)-listed)
+	j.report.FaultCount += max(0, len(b.faults)-listed)
 }
 
 // countStored counts for each valid measurement the buckets and segments that store it.
@@ -216,12 +216,12 @@ func (j *judgement) countStored() {
 		switch n := j.buckets[at]; n {
 		case 0:
 			j.report.Missing++
-			j.report.fault("missing: partition %d offset %d part %d", at.Partition, at.Offset, at.Part)
+			j.report.fault("missing: %v", at)
 		case 1:
 			j.report.Stored++
 		default:
 			j.report.Doubled++
-			j.report.fault("doubled: partition %d offset %d part %d is in %d buckets or segments", at.Partition, at.Offset, at.Part, n)
+			j.report.fault("doubled: %v is in %d buckets or segments", at, n)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (j *judgement) readDeadLetters(ctx context.Context) error {
 	}
 	for at, expected := range j.deadLetters {
 		if !seen[at] {
-			j.report.fault("no letter for partition %d offset %d part %d (%s)", at.Partition, at.Offset, at.Part, expected.reason)
+			j.report.fault("no letter for %v (%s)", at, expected.reason)
 		}
 	}
 	return nil
@@ -50,8 +50,8 @@ func (j *judgement) judgeDeadLetter(r Record, seen map[Place]bool) {
 	}
 	expected, ok := j.deadLetters[at]
 	if !ok {
-		j.report.fault("letter %d: partition %d offset %d part %d is no bad record (%s: %s)",
-			r.Offset, at.Partition, at.Offset, at.Part, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
+		j.report.fault("letter %d: %v is no bad record (%s: %s)",
+			r.Offset, at, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
 		return
 	}
 	if seen[at] {
@@ -62,7 +62,7 @@ func (j *judgement) judgeDeadLetter(r Record, seen map[Place]bool) {
 	j.report.DeadLetters[r.Headers["waterwheel.reason"]]++
 	source := j.records[Place{at.Partition, Position{Offset: at.Offset}}]
 	for _, f := range deadLetterFaults(r, expected, source, j.source.Group) {
-		j.report.fault("letter %d (partition %d offset %d part %d): %s", r.Offset, at.Partition, at.Offset, at.Part, f)
+		j.report.fault("letter %d (%v): %s", r.Offset, at, f)
 	}
 }
 

@@ -1,15 +1,11 @@
 package check
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Verdict is the prefix of every failure about missing, doubled or otherwise wrong data. tools/testreport runs failed tests again
@@ -82,14 +78,4 @@ func (r *Report) String() string {
 		"%d buckets (%d closed), %d segments (and %d that ended); letters: %s (%d repeated); %d offsets not committed; %d faults",
 		r.Records, r.Tombstones, r.Valid, r.Stored, r.Missing, r.Doubled, r.Unknown, r.Buckets, r.Closed, r.Segments, r.Ended,
 		strings.Join(letters, ", "), r.Repeated, r.Uncommitted, r.FaultCount)
-}
-
-// WithDatabase connects to a MongoDB, calls do with one of its databases, and disconnects.
-func WithDatabase(ctx context.Context, uri, name string, do func(*mongo.Database) error) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		return fmt.Errorf("connecting to MongoDB: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	return do(client.Database(name))
 }

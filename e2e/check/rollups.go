@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,7 +11,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/events"
 )
@@ -21,58 +21,42 @@ var levels = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 
 // Rollups compares the rows of all levels with the totals of all readings of the topic. It returns the number of rows, and the
 // first difference, which is empty if there is none.
 func Rollups(ctx context.Context, s Source) (rows int, difference string, err error) {
-	j, err := s.judgement(ctx)
+	j, err := s.expectations(ctx)
 	if err != nil {
 		return 0, "", err
 	}
-	if err := j.readTopic(ctx); err != nil {
-		return 0, "", err
-	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
-	if err != nil {
-		return 0, "", fmt.Errorf("connecting to read rollups: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	edited, err := j.editedMetas(ctx, client.Database(s.Database))
-	if err != nil {
-		return 0, "", err
-	}
-	totals := NewTotals()
-	for at, r := range j.readings {
-		meta, fields, err := stored(r)
+	err = s.withBuckets(ctx, func(buckets *mongo.Collection) error {
+		edited, err := editedMetas(ctx, buckets)
 		if err != nil {
-			return 0, "", err
+			return err
 		}
-		if now, ok := edited[at]; ok {
-			meta = now
+		totals := NewTotals()
+		for at, r := range j.readings {
+			meta, fields, err := stored(r)
+			if err != nil {
+				return err
+			}
+			if now, ok := edited[at]; ok {
+				meta = now
+			}
+			totals.Add(meta, time.UnixMilli(r.Time), fields)
 		}
-		totals.Add(meta, time.UnixMilli(r.Time), fields)
-	}
-	return totals.Compare(ctx, client.Database(s.Database), s.Topic)
+		rows, difference, err = totals.Compare(ctx, buckets.Database(), s.Topic)
+		return err
+	})
+	return rows, difference, err
 }
 
 // editedMetas returns the metas of measurements whose metas were edited.
-func (j *judgement) editedMetas(ctx context.Context, database *mongo.Database) (map[Place]bson.RawValue, error) {
-	cursor, err := database.Collection(j.source.Topic+".buckets").Find(ctx, bson.D{{Key: "meta." + EditedField, Value: bson.D{{Key: "$exists", Value: true}}}},
-		options.Find().SetBatchSize(batchBuckets))
-	if err != nil {
-		return nil, fmt.Errorf("reading buckets with edited metas: %w", err)
-	}
-	defer cursor.Close(ctx)
+func editedMetas(ctx context.Context, buckets *mongo.Collection) (map[Place]bson.RawValue, error) {
 	edited := map[Place]bson.RawValue{}
-	for cursor.Next(ctx) {
-		b, err := decodeBucket(cursor.Current)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range b.positions {
-			edited[Place{b.Control.Source.Partition, p}] = bson.RawValue{Type: b.Meta.Type, Value: bytes.Clone(b.Meta.Value)}
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return nil, fmt.Errorf("reading buckets with edited metas: %w", err)
-	}
-	return edited, nil
+	filter := bson.D{exists("meta."+EditedField, true)}
+	return edited, each(ctx, buckets, filter, []string{"meta", "control"}, func(document bson.Raw) error {
+		b, err := decodeBucket(document)
+		meta := bson.RawValue{Type: b.Meta.Type, Value: bytes.Clone(b.Meta.Value)}
+		b.eachPlace(func(at Place) { edited[at] = meta })
+		return err
+	})
 }
 
 // stored returns the meta and the fields of a reading as they are stored.
@@ -96,20 +80,17 @@ func BehindRollups(ctx context.Context, s Source) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
-	if err != nil {
-		return "", fmt.Errorf("connecting to read watermarks: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(s.Database).Collection(s.Topic+".partitions").Find(ctx, bson.D{})
-	if err != nil {
-		return "", fmt.Errorf("reading watermarks: %w", err)
-	}
 	var all []struct {
 		ID     string                  `bson:"_id"`
 		Rollup []struct{ Below int64 } `bson:"rollup"`
 	}
-	if err := cursor.All(ctx, &all); err != nil {
+	if err := WithDatabase(ctx, s.MongoURI, s.Database, func(database *mongo.Database) error {
+		cursor, err := database.Collection(s.Topic+".partitions").Find(ctx, bson.D{})
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, &all)
+	}); err != nil {
 		return "", fmt.Errorf("reading watermarks: %w", err)
 	}
 	if len(all) != len(ends) {
@@ -222,28 +203,22 @@ func (t *Totals) Compare(ctx context.Context, database *mongo.Database, topic st
 		for key := range want.objects {
 			delete(want.totals, key)
 		}
-		cursor, err := database.Collection(topic+"_"+name+".buckets").Find(ctx, bson.D{}, options.Find().SetBatchSize(batchBuckets))
-		if err != nil {
-			return rows, "", fmt.Errorf("reading rows of %s: %w", name, err)
-		}
 		found := 0
-		for cursor.Next(ctx) && difference == "" {
-			b, err := decodeBucket(cursor.Current)
+		err := each(ctx, bucketsOf(database, topic+"_"+name), bson.D{}, nil, func(document bson.Raw) error {
+			b, err := decodeBucket(document)
 			if err != nil {
-				difference = fmt.Sprintf("the document %v: %v", b.ID, err)
-				break
+				difference = cmp.Or(difference, fmt.Sprintf("the document %v: %v", b.ID, err))
 			}
-			for _, row := range b.rows() {
+			for _, row := range b.rows {
 				if found++; difference == "" {
 					difference = want.take(b.Meta, row)
 				}
 			}
-		}
-		err = cursor.Err()
-		_ = cursor.Close(ctx)
+			return nil
+		})
 		switch {
 		case err != nil:
-			return rows, "", fmt.Errorf("reading rows of %s: %w", name, err)
+			return rows, "", err
 		case difference == "" && found == 0:
 			difference = "there are no rows"
 		case difference == "":
@@ -267,7 +242,7 @@ func (w *windows) left() string {
 }
 
 // take compares a row with the expected totals, and removes them.
-func (w *windows) take(meta bson.RawValue, row map[string]bson.RawValue) string {
+func (w *windows) take(meta bson.RawValue, row row) string {
 	at, _ := row["time"].TimeOK()
 	key := window{meta: string(meta.Value), from: at.UnixMilli()}
 	count, _ := row["count"].AsInt64OK()

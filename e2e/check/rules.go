@@ -21,48 +21,48 @@ const (
 	rounding  = time.Minute
 )
 
-// compareWith compares a bucket with the readings it lists, in its order, and returns the faults.
-func (b *bucket) compareWith(readings []*events.Reading) []string {
-	var faults []string
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-
+// compareWith compares a bucket with the readings it lists, in its order.
+func (b *bucket) compareWith(readings []*events.Reading) {
 	opened := b.opens(readings)
 	if seconds := b.ID.Timestamp().Unix(); seconds != opened/1000 {
-		wrong("_id has time %d s, want %d", seconds, opened/1000)
+		b.wrong("_id has time %d s, want %d", seconds, opened/1000)
 	}
 	smallest, largest := extremes{sign: -1}, extremes{sign: 1}
 	smallest.add(timeField, bson.DateTime(opened))
-	rows := b.rows()
-	faults = append(faults, b.metaFaults(rows, readings)...)
 	for i, r := range readings {
-		if r.Time < opened || r.Time >= opened+span.Milliseconds() {
-			wrong("measurement %d has time %d, outside the bucket's hour from %d", i, r.Time, opened)
-		}
-		if fault := compareRow(rows[i], r); fault != "" {
-			wrong("measurement %d: %s", i, fault)
-		}
-		largest.add(timeField, bson.DateTime(r.Time))
+		meta := b.Meta
 		if b.Control.Segment != nil {
+			meta = b.rows[i][metaField]
+			delete(b.rows[i], metaField)
 			smallest.add(metaField, normalised(r.Meta))
 			largest.add(metaField, normalised(r.Meta))
 		}
+		if !sameValue(unedited(meta), normalised(r.Meta)) {
+			b.wrong("measurement %d is of series %v, stored as %s", i, r.Meta, meta)
+		}
+		if r.Time < opened || r.Time >= opened+span.Milliseconds() {
+			b.wrong("measurement %d has time %d, outside the bucket's hour from %d", i, r.Time, opened)
+		}
+		if fault := compareRow(b.rows[i], r); fault != "" {
+			b.wrong("measurement %d: %s", i, fault)
+		}
+		largest.add(timeField, bson.DateTime(r.Time))
 		for _, f := range r.Fields {
 			smallest.add(f.Key, f.Value)
 			largest.add(f.Key, f.Value)
 		}
 	}
 	if !same(b.Control.Min, smallest.values) {
-		wrong("control.min is %v, want %v", b.Control.Min, smallest.values)
+		b.wrong("control.min is %v, want %v", b.Control.Min, smallest.values)
 	}
 	if !same(b.Control.Max, largest.values) {
-		wrong("control.max is %v, want %v", b.Control.Max, largest.values)
+		b.wrong("control.max is %v, want %v", b.Control.Max, largest.values)
 	}
-	return faults
 }
 
 // compareRow compares one stored measurement with its reading. The time and all fields must be equal, and no other field may
 // exist.
-func compareRow(row map[string]bson.RawValue, r *events.Reading) string {
+func compareRow(row row, r *events.Reading) string {
 	if !sameValue(row[timeField], bson.DateTime(r.Time)) {
 		return fmt.Sprintf("time is %s, want %d", row[timeField], r.Time)
 	}
@@ -108,15 +108,14 @@ func unedited(meta bson.RawValue) bson.RawValue {
 		return meta
 	}
 	var fields bson.D
-	if err := bson.Unmarshal(document, &fields); err != nil {
+	if err := meta.Unmarshal(&fields); err != nil {
 		return meta
 	}
-	fields = slices.DeleteFunc(fields, func(e bson.E) bool { return e.Key == EditedField })
-	before, err := bson.Marshal(fields)
+	kind, before, err := bson.MarshalValue(slices.DeleteFunc(fields, func(e bson.E) bool { return e.Key == EditedField }))
 	if err != nil {
 		return meta
 	}
-	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: before}
+	return bson.RawValue{Type: kind, Value: before}
 }
 
 // sameValue reports whether a stored value equals the expected one, in type and bytes.
@@ -232,7 +231,13 @@ func compare(a, b any) int {
 	case string:
 		return cmp.Compare(a, b.(string))
 	case bool:
-		return cmp.Compare(ordinal(a), ordinal(b.(bool)))
+		if a == b {
+			return 0
+		}
+		if a {
+			return 1
+		}
+		return -1
 	case bson.DateTime:
 		return cmp.Compare(a, b.(bson.DateTime))
 	default:
@@ -264,36 +269,22 @@ func rank(v any) int {
 
 // compareNumbers compares numbers by value. Two integers are compared exactly, all others as doubles.
 func compareNumbers(a, b any) int {
-	x, xWhole := whole(a)
-	y, yWhole := whole(b)
+	x, xDouble, xWhole := number(a)
+	y, yDouble, yWhole := number(b)
 	if xWhole && yWhole {
 		return cmp.Compare(x, y)
 	}
-	return cmp.Compare(double(a), double(b))
+	return cmp.Compare(xDouble, yDouble)
 }
 
-func whole(v any) (int64, bool) {
+// number returns a number as an integer, if it is one, and as a double.
+func number(v any) (n int64, f float64, whole bool) {
 	switch v := v.(type) {
 	case int32:
-		return int64(v), true
+		return int64(v), float64(v), true
 	case int64:
-		return v, true
+		return v, float64(v), true
 	default:
-		return 0, false
+		return 0, v.(float64), false
 	}
-}
-
-func double(v any) float64 {
-	if f, ok := v.(float64); ok {
-		return f
-	}
-	n, _ := whole(v)
-	return float64(n)
-}
-
-func ordinal(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -154,7 +154,7 @@ func compactedBy(from int64, by byte) bson.E {
 
 // TestWhatCountsAndWhatIsShown checks the rules for each case, at the moment 1000 while compaction 1 is unfinished.
 func TestWhatCountsAndWhatIsShown(t *testing.T) {
-	unfinished := Unfinished{string(uuid(1).Data): true}
+	open := unfinished{string(uuid(1).Data): true}
 	for name, c := range map[string]struct {
 		document        bson.D
 		counts, shown   bool
@@ -180,10 +180,10 @@ func TestWhatCountsAndWhatIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := unfinished.Counts(raw); got != c.counts {
+		if got := open.counts(raw); got != c.counts {
 			t.Errorf("%s counts: %v", name, got)
 		}
-		if got := (Unfinished{}).Counts(raw); got != c.countsOtherwise {
+		if got := (unfinished{}).counts(raw); got != c.countsOtherwise {
 			t.Errorf("%s counts when nothing is unfinished: %v", name, got)
 		}
 		if got := b.shown(1000); got != c.shown {
@@ -233,7 +233,7 @@ func withID(id byte) bson.D { return bson.D{{Key: "_id", Value: bson.ObjectID{11
 
 // TestCalmNoticesCompactions checks a compaction that started while documents were read, and one that ended.
 func TestCalmNoticesCompactions(t *testing.T) {
-	s, buckets := shownStage(t)
+	_, buckets := shownStage(t)
 	freeze := func(frozen bool) {
 		t.Helper()
 		segment := about(9, 9, segmentOf(0, 2))
@@ -265,7 +265,7 @@ func TestCalmNoticesCompactions(t *testing.T) {
 		"a compaction has come": {[]bson.D{old, later}, true, false},
 	} {
 		freeze(true)
-		calm, err := beginCalm(t.Context(), buckets.Database(), s.Topic)
+		calm, err := beginCalm(t.Context(), buckets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestCalmNoticesCompactions(t *testing.T) {
 			calm.counts(raw(d))
 		}
 		freeze(c.frozen)
-		if got, err := calm.end(t.Context(), buckets.Database(), s.Topic); err != nil || got != c.want {
+		if got, err := calm.end(t.Context()); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/events"
 )
@@ -20,49 +19,32 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
-	if err != nil {
-		return nil, fmt.Errorf("connecting to read the buckets: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	buckets := client.Database(s.Database).Collection(s.Topic + ".buckets")
-
 	committed, _, err := s.Kafka.Committed(ctx, s.Group, topic)
 	if err != nil {
 		return nil, err
 	}
-	var looks []look
-	for _, segmentsFirst := range []bool{true, false} {
-		l, err := lookAt(ctx, buckets, topic, segmentsFirst)
-		if err != nil {
-			return nil, err
+	segmentsFirst := look{what: "segments before buckets", seen: map[Place][]bson.ObjectID{}}
+	segmentsLast := look{what: "buckets before segments", seen: map[Place][]bson.ObjectID{}}
+	err = s.withBuckets(ctx, func(buckets *mongo.Collection) error {
+		if err := segmentsFirst.read(ctx, buckets, topic, true); err != nil {
+			return err
 		}
-		looks = append(looks, l)
+		return segmentsLast.read(ctx, buckets, topic, false)
+	})
+	if err != nil {
+		return nil, err
 	}
-	j, err := s.judgement(ctx) // the looks may have seen partitions that were added meanwhile
+	j, err := s.expectations(ctx) // the looks may have seen partitions that were added meanwhile
 	if err != nil {
 		return nil, err
 	}
 	for len(committed) < int(j.topic.Partitions) {
 		committed = append(committed, -1)
 	}
-	if err := j.readTopic(ctx); err != nil {
-		return nil, err
-	}
 	report := &Report{DeadLetters: map[string]int{}}
-	for i := range looks {
-		looks[i].judge(j.readings, committed, report)
-	}
+	segmentsFirst.judge(j.readings, committed, report)
+	segmentsLast.judge(j.readings, committed, report)
 	return report, nil
-}
-
-// topicNow returns the present metadata of the topic.
-func (s Source) topicNow(ctx context.Context) (Topic, error) {
-	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
-	if err == nil && !ok {
-		err = fmt.Errorf("there is no topic %s", s.Topic)
-	}
-	return topic, err
 }
 
 // look is what a reader sees at one moment.
@@ -72,30 +54,20 @@ type look struct {
 	torn []string                  // documents that cannot be read
 }
 
-// lookAt reads the documents shown at the present moment, in two queries.
-func lookAt(ctx context.Context, buckets *mongo.Collection, topic Topic, segmentsFirst bool) (look, error) {
+// read reads the documents shown at the present moment, in two queries.
+func (l *look) read(ctx context.Context, buckets *mongo.Collection, topic Topic, segmentsFirst bool) error {
 	now := time.Now()
-	l := look{what: "buckets before segments", seen: map[Place][]bson.ObjectID{}}
-	if segmentsFirst {
-		l.what = "segments before buckets"
-	}
 	l.what += now.UTC().Format(", at 15:04:05.000")
 	for _, segments := range []bool{segmentsFirst, !segmentsFirst} {
-		filter := bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: segments}}}}
-		cursor, err := buckets.Find(ctx, filter, options.Find().SetBatchSize(batchBuckets))
+		err := each(ctx, buckets, bson.D{exists("control.segment", segments)}, nil, func(document bson.Raw) error {
+			l.take(document, topic, now.UnixMilli())
+			return nil
+		})
 		if err != nil {
-			return l, fmt.Errorf("reading what is shown: %w", err)
-		}
-		for cursor.Next(ctx) {
-			l.take(cursor.Current, topic, now.UnixMilli())
-		}
-		err = cursor.Err()
-		_ = cursor.Close(ctx)
-		if err != nil {
-			return l, fmt.Errorf("reading what is shown: %w", err)
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // take records which measurements a document of the topic shows.
@@ -105,39 +77,33 @@ func (l *look) take(document bson.Raw, topic Topic, now int64) {
 		l.torn = append(l.torn, fmt.Sprintf("%v: %v", b.ID, err))
 		return
 	}
-	if string(b.Control.Source.TopicID.Data) != string(topic.ID[:]) || !b.shown(now) {
-		return
-	}
-	for _, p := range b.positions {
-		at := Place{b.Control.Source.Partition, p}
-		l.seen[at] = append(l.seen[at], b.ID)
+	if string(b.Control.Source.TopicID.Data) == string(topic.ID[:]) && b.shown(now) {
+		b.eachPlace(func(at Place) { l.seen[at] = append(l.seen[at], b.ID) })
 	}
 }
 
 // judge compares a look with the readings, and adds the result to a report.
 func (l *look) judge(readings map[Place]*events.Reading, committed []int64, report *Report) {
-	wrong := func(at Place, format string, args ...any) {
-		report.fault("%s: partition %d offset %d part %d %s", l.what, at.Partition, at.Offset, at.Part, fmt.Sprintf(format, args...))
-	}
 	for at := range readings {
-		switch n := len(l.seen[at]); {
+		n := len(l.seen[at])
+		if n > 0 || at.Offset < committed[at.Partition] {
+			report.Valid++
+		}
+		switch {
 		case n > 1:
-			report.Valid++
 			report.Doubled++
-			wrong(at, "is shown %d times, by %v", n, l.seen[at])
+			report.fault("%s: %v is shown %d times, by %v", l.what, at, n, l.seen[at])
 		case n == 1:
-			report.Valid++
 			report.Stored++
 		case at.Offset < committed[at.Partition]:
-			report.Valid++
 			report.Missing++
-			wrong(at, "is not shown")
+			report.fault("%s: %v is not shown", l.what, at)
 		}
 	}
 	for at := range l.seen {
 		if readings[at] == nil {
 			report.Unknown++
-			wrong(at, "is shown by %v, and must not be", l.seen[at])
+			report.fault("%s: %v is shown by %v, and must not be", l.what, at, l.seen[at])
 		}
 	}
 	for _, text := range l.torn {
