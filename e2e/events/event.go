@@ -4,15 +4,12 @@
 package events
 
 import (
-	"strconv"
+	"fmt"
 	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// Package events makes measurement events together with their expected fates. An event must be stored as a known reading, or
-// become a letter for a known reason. The package events
 
 // Event is a Kafka record to be produced, and its fate.
 type Event struct {
@@ -65,8 +62,8 @@ type Reading struct {
 // Of returns the event of one reading. Its key is its meta, so that a series stays in one partition.
 func Of(r Reading) Event {
 	return Event{
-		Key:   AppendJSON(nil, r.Meta),
-		Value: AppendJSON(nil, r.document()),
+		Key:   inJSON(r.Meta),
+		Value: inJSON(r.document()),
 		Fate:  Fate{Parts: []Part{{Reading: &r}}},
 	}
 }
@@ -84,72 +81,15 @@ func (r Reading) document() bson.D {
 	return append(bson.D{{Key: "time", Value: at}, {Key: "meta", Value: r.Meta}}, r.Fields...)
 }
 
-// AppendJSON appends a value as JSON, keeping the order of fields and the difference between 3 and 3.0.
-func AppendJSON(dst []byte, v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return append(dst, "null"...)
-	case bool:
-		return strconv.AppendBool(dst, v)
-	case int32:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
-	case float64:
-		return appendFloat(dst, v)
-	case string:
-		return appendString(dst, v)
-	case bson.D:
-		dst = append(dst, '{')
-		for i, e := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(appendString(dst, e.Key), ':')
-			dst = AppendJSON(dst, e.Value)
-		}
-		return append(dst, '}')
-	case bson.A:
-		dst = append(dst, '[')
-		for i, e := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = AppendJSON(dst, e)
-		}
-		return append(dst, ']')
-	default:
-		panic("events: a value of a type that is not made here")
+// inJSON returns a value as JSON, keeping the order of fields and the difference between 3 and 3.0. Relaxed Extended JSON is plain
+// JSON for the types of a Reading.
+func inJSON(v any) []byte {
+	const begin, end = `{"":`, `}` // MarshalExtJSON takes only documents
+	document, err := bson.MarshalExtJSON(bson.D{{Value: v}}, false, false)
+	if err != nil {
+		panic(fmt.Sprintf("events: a value of a type that is not made here: %v", err))
 	}
-}
-
-// appendFloat appends a number in a form that no parser takes for an integer.
-func appendFloat(dst []byte, f float64) []byte {
-	from := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
-	for _, c := range dst[from:] {
-		if c == '.' || c == 'e' {
-			return dst
-		}
-	}
-	return append(dst, ".0"...)
-}
-
-// appendString appends a JSON string. It escapes control characters, quotes and backslashes.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x20:
-			const hex = "0123456789abcdef"
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
+	return document[len(begin) : len(document)-len(end)]
 }
 
 // Book holds the fate of every event by its value. Equal bytes have equal fates. It therefore does not matter which producer sent

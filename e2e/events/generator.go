@@ -83,7 +83,7 @@ func (g *Generator) array() Event {
 			part, text = g.badElement()
 		} else {
 			r := g.reading(series)
-			part, text = Part{Reading: &r}, AppendJSON(nil, r.document())
+			part, text = Part{Reading: &r}, inJSON(r.document())
 		}
 		if i > 0 {
 			e.Value = append(e.Value, ',')
@@ -92,7 +92,7 @@ func (g *Generator) array() Event {
 		e.Fate.Parts = append(e.Fate.Parts, part)
 	}
 	e.Value = append(e.Value, ']')
-	e.Key = AppendJSON(nil, g.metaOf(series))
+	e.Key = inJSON(g.metaOf(series))
 	return e
 }
 
