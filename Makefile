@@ -15,7 +15,7 @@ CONSUMER ?=
 TESTFLAGS ?=
 # The packages of the end-to-end tests, as in: make e2e PACKAGES=.
 PACKAGES ?= ./...
-# Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
+# Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -compare'; -help lists them
 CHAOSFLAGS ?=
 # Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; -help lists them
 CONTINUITYFLAGS ?=

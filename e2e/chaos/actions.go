@@ -28,12 +28,10 @@ var actions = map[string]func(*run, context.Context) (bool, error){
 	"broker-restart": (*run).restartBroker,
 	"grow":           (*run).grow,
 	"reset":          (*run).reset,
-	"recreate":       (*run).recreate,
 	"database-kill":  (*run).killDatabase,
 	"step-down":      (*run).stepDown,
 	"update-meta":    (*run).updateMeta,
 	"repair":         (*run).repair,
-	"registry":       (*run).killRegistry,
 }
 
 // Names returns the names of all disturbances, sorted.
@@ -170,17 +168,17 @@ func (r *run) updateMeta(ctx context.Context) (bool, error) {
 	if r.random.IntN(2) == 0 {
 		args = append(args, "--closed")
 	}
-	return r.command(ctx, args), nil
+	return r.operate(ctx, args), nil
 }
 
 // repair lets an operator look for doubled measurements and remove them. There are none to remove.
 func (r *run) repair(ctx context.Context) (bool, error) {
-	return r.command(ctx, []string{"verify", "--repair", "--yes"}), nil
+	return r.operate(ctx, []string{"verify", "--repair", "--yes"}), nil
 }
 
-// command runs a command of an operator in the background, if none is running. It may fail while a server is away. It must not find
+// operate runs a command of an operator in the background, if none is running. It may fail while a server is away. It must not find
 // anything wrong.
-func (r *run) command(ctx context.Context, args []string) bool {
+func (r *run) operate(ctx context.Context, args []string) bool {
 	if !r.operator.TryLock() {
 		return false
 	}
@@ -189,22 +187,14 @@ func (r *run) command(ctx context.Context, args []string) bool {
 		defer r.operator.Unlock()
 		ctx, cancel := context.WithTimeout(ctx, commandPatience)
 		defer cancel()
-		c, err := harness.Start(r.options.Binary, r.settings, append(r.options.Args, args...)...)
-		if err != nil {
-			r.fault("%v", err)
-			return
-		}
-		defer c.Kill()
-		code, err := c.Wait(ctx)
-		lines := strings.Split(strings.TrimSpace(c.Log()), "\n")
-		last := lines[len(lines)-1]
+		code, output, err := r.command(ctx, args...)
 		switch {
 		case err != nil:
 			r.note("the operator gave %s up: %v", args[0], err)
 		case code == 0 || code == codeFailed:
-			r.note("the operator's %s ended with code %d: %s", args[0], code, last)
+			r.note("the operator's %s ended with code %d: %s", args[0], code, lastLine(output))
 		default:
-			r.fault("%s ended with code %d:\n%s", strings.Join(args, " "), code, c.Log())
+			r.fault("%s ended with code %d:\n%s", strings.Join(args, " "), code, output)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -214,6 +204,20 @@ func (r *run) command(ctx context.Context, args []string) bool {
 	})
 	return true
 }
+
+// command runs a command of the program until it ends, and returns its exit code and output.
+func (r *run) command(ctx context.Context, args ...string) (code int, output string, err error) {
+	c, err := harness.Start(r.options.Binary, r.settings, args...)
+	if err != nil {
+		return 0, "", err
+	}
+	defer c.Kill()
+	code, err = c.Wait(ctx)
+	return code, strings.TrimSpace(c.Log()), err
+}
+
+// lastLine returns the last line of an output.
+func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
 
 func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
 	return r.disturbLinks(ctx, "database", func(m *member) []*proxy.Link { return m.database })
@@ -225,39 +229,39 @@ func (r *run) disturbKafka(ctx context.Context) (bool, error) {
 
 // disturbLinks disturbs a member's links to one of its servers for a while.
 func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) []*proxy.Link) (bool, error) {
-	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
+	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
+	kinds := []struct {
+		name string
+		do   func(*proxy.Link)
+	}{
+		{"cut", (*proxy.Link).Cut},
+		{"cut now and then", (*proxy.Link).Cut},
+		{"refused", (*proxy.Link).Refuse},
+		{"slow", func(l *proxy.Link) { l.Delay(delay) }},
+		{"held and delivered", (*proxy.Link).Hold},
+		{"held and lost", (*proxy.Link).Hold},
+		{"without answers", (*proxy.Link).LoseAnswers},
+	}
+	kind := kinds[r.random.IntN(len(kinds))]
 	d := between(r.random, 500*time.Millisecond, 9*time.Second)
-	if kind == "held and delivered" {
+	switch kind.name {
+	case "cut":
+		d = 0
+	case "held and delivered":
 		// This time plus the server's own delay must stay below the grace of two write timeouts. Nothing guarantees that a write
 		// executed later than that is stored only once.
 		d = between(r.random, 100*time.Millisecond, r.options.WriteTimeout)
 	}
-	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
 	return r.withMember(true, func(m *member) {
-		r.note("consumer %d's link to the %s: %s, %.1fs", m.slot, server, kind, d.Seconds())
-		links := of(m)
-		switch kind {
-		case "cut now and then":
-			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, delay) {
-				each(links, (*proxy.Link).Cut)
-			}
-		case "refused":
-			each(links, (*proxy.Link).Refuse)
-			sleep(ctx, d)
-		case "slow":
-			each(links, func(l *proxy.Link) { l.Delay(delay) })
-			sleep(ctx, d)
-		case "held and delivered":
-			each(links, (*proxy.Link).Hold)
-			sleep(ctx, d)
-		case "held and lost":
-			each(links, (*proxy.Link).Hold)
-			sleep(ctx, d)
-			each(links, (*proxy.Link).Cut)
-		case "without answers":
-			each(links, (*proxy.Link).LoseAnswers)
-			sleep(ctx, d)
-		default:
+		r.note("consumer %d's link to the %s: %s, %.1fs", m.slot, server, kind.name, d.Seconds())
+		links, end := of(m), time.Now().Add(d)
+		each(links, kind.do)
+		for kind.name == "cut now and then" && time.Now().Before(end) && ctx.Err() == nil {
+			sleep(ctx, delay)
+			each(links, kind.do)
+		}
+		sleep(ctx, time.Until(end))
+		if kind.name == "held and lost" {
 			each(links, (*proxy.Link).Cut)
 		}
 		r.restore(links)

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,21 +30,13 @@ type member struct {
 
 // newMember returns a member without a process.
 func (r *run) newMember(slot int) (*member, error) {
-	uri, err := url.Parse(r.options.MongoURI)
-	if err != nil {
-		return nil, fmt.Errorf("reading the database's URI: %w", err)
-	}
-	address, err := harness.NewLinkAddress()
-	if err != nil {
-		return nil, err
-	}
-	database, err := proxy.NewLink(address, uri.Host)
+	database, uri, err := r.servers.NewMongoLink()
 	if err != nil {
 		return nil, err
 	}
 	return &member{
 		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*proxy.Link{database},
-		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", database.Through(uri)),
+		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", uri),
 	}, nil
 }
 
@@ -54,7 +45,7 @@ func (m *member) start() error {
 	if m.consumer != nil {
 		return nil
 	}
-	consumer, err := harness.Start(m.run.options.Binary, m.settings, m.run.options.Args...)
+	consumer, err := harness.Start(m.run.options.Binary, m.settings)
 	if err != nil {
 		return err
 	}
@@ -108,7 +99,7 @@ func (m *member) watch() {
 	}
 	code, _ := m.consumer.Wait(context.Background())
 	log := strings.TrimSpace(m.consumer.Log())
-	last := log[strings.LastIndexByte(log, '\n')+1:]
+	last := lastLine(log)
 	if path := m.forget(); couldNotStart(code, log) {
 		m.run.note("consumer %d could not start: %s", m.slot, last)
 	} else {

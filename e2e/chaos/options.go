@@ -11,10 +11,9 @@ import (
 
 // Options describes a run.
 type Options struct {
-	// Binary is the consumer's program. Args are its arguments.
+	// Binary is the consumer's program.
 	Binary string
-	Args   []string
-	// Naive reports that Binary is the naive consumer of this package. The judge then reads the documents it inserted.
+	// Naive reports that Binary is a naive consumer. The judge then reads the documents it inserted.
 	Naive bool
 	// Jars is the folder of Kafka's jars.
 	Jars string
@@ -26,9 +25,8 @@ type Options struct {
 	MongoURI         string
 	DatabaseCommands [][]string
 	// ShardKey is "ranged" or "hashed". MongoURI is then the URI of a router, the buckets are sharded with this key, and chunks
-	// move. ChunkPause is the pause between two moves. An empty ShardKey means that the buckets are not sharded.
-	ShardKey   string
-	ChunkPause time.Duration
+	// move. An empty ShardKey means that the buckets are not sharded.
+	ShardKey string
 	// Look is the pause between two looks of a reader during the disturbances. Zero means no looks.
 	Look time.Duration
 	// Duration is how long disturbances come. Every is the mean time between two disturbances.
@@ -40,18 +38,12 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Settings are further settings of the consumers, as pairs of name and value.
 	Settings []string
-	// Avro makes the events Avro, whose schemas are in a schema registry of the run.
-	Avro bool
 	// Rate is in records a second. Series is the number of series. Partitions is the initial number of partitions.
 	Rate, Series, Partitions int
-	// Reopen is BUCKET_REOPEN.
-	Reopen bool
 	// Seed selects the disturbances. Their exact moments also depend on the machine.
 	Seed uint64
 	// Actions are the names of the disturbances. A disturbance comes in proportion to the number of its entries.
 	Actions []string
-	// Patience is how long the consumers may take at the end to store the rest.
-	Patience time.Duration
 	// Log gets a line for each disturbance.
 	Log io.Writer
 }
@@ -62,7 +54,7 @@ const (
 	mostMembers  = 5
 )
 
-// DefaultActions returns the disturbances of a run that neither recreates the topic nor disturbs the database's own processes.
+// DefaultActions returns the disturbances of a run that does not disturb the database's own processes.
 func DefaultActions() []string {
 	return []string{
 		"kill", "kill", "freeze", "freeze", "leave", "join", "join",
@@ -101,15 +93,6 @@ func (o *Options) validate() error {
 	}
 	if slices.Contains(o.Actions, "database-kill") && len(o.DatabaseCommands) == 0 {
 		wrong = append(wrong, errors.New("database-kill needs a database of the run's own"))
-	}
-	if slices.Contains(o.Actions, "recreate") && o.hasRollups() {
-		wrong = append(wrong, errors.New("recreate deletes records, and the judge needs all of them to compute rollups: leave one of them out"))
-	}
-	if slices.Contains(o.Actions, "registry") && !o.Avro {
-		wrong = append(wrong, errors.New("registry needs events in Avro: -avro"))
-	}
-	if o.Avro && o.Naive {
-		wrong = append(wrong, errors.New("the naive consumer reads no Avro"))
 	}
 	if slices.Contains(o.Actions, "step-down") && o.ShardKey == "" {
 		wrong = append(wrong, errors.New("step-down needs a sharded cluster: -shard"))

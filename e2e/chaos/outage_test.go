@@ -234,7 +234,7 @@ func testOutage(t *testing.T, o outage) {
 func startTrial(t *testing.T, mongoURI string) *run {
 	t.Helper()
 	o := Options{
-		Binary: world.binary, Dir: t.TempDir(), MongoURI: mongoURI, Members: 2, Reopen: true, Rate: world.rate, Series: world.series,
+		Binary: world.binary, Dir: t.TempDir(), MongoURI: mongoURI, Members: 2, Rate: world.rate, Series: world.series,
 		Partitions: 4, Seed: uint64(time.Now().UnixNano()), Log: testLog{t},
 		WriteTimeout: writeTimeout,
 		Settings:     []string{"MEMORY_LIMIT", fmt.Sprint(trialMemory), "KAFKA_SESSION_TIMEOUT", "30s", "KAFKA_REBALANCE_TIMEOUT", "15s"},

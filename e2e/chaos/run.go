@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/sharded"
 	"waterwheel/e2e/naive"
 )
 
@@ -27,10 +30,9 @@ type run struct {
 	servers  *harness.Servers
 	kafka    *check.Kafka
 	database *database
-	shards   *shards           // Nil means that the buckets are not sharded.
-	registry *harness.Registry // Nil means that the events are JSON.
+	router   *mongo.Client    // of the sharded cluster. Nil means that the buckets are not sharded.
+	shards   *sharded.Cluster // nil if router is
 	load     *load
-	pulse    *pulse
 	members  []*member
 	settings harness.Settings
 
@@ -38,12 +40,13 @@ type run struct {
 	standing sync.RWMutex
 	broker   sync.Mutex // held while a broker is disturbed
 	operator sync.Mutex // held while a command of an operator runs
-	away     sync.Mutex // held while the schema registry is away
 	working  sync.WaitGroup
+
+	pulsing   sync.WaitGroup
+	stopPulse context.CancelFunc // nil before the pulse starts
 
 	mu     sync.Mutex
 	result Result
-	past   []incarnation
 }
 
 // Run makes a run and returns its result. An error means that the run could not be completed.
@@ -80,7 +83,7 @@ func setUp(ctx context.Context, o Options) (*run, error) {
 func newRun(o Options, topic string) *run {
 	return &run{
 		options: o, topic: topic, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)),
-		result: Result{Actions: map[string]int{}, WriteGrace: 2 * o.WriteTimeout},
+		result: Result{Actions: map[string]int{}, WriteGrace: 2 * o.WriteTimeout, Report: &check.Report{}},
 	}
 }
 
@@ -117,16 +120,10 @@ func (r *run) startMembers(ctx context.Context) error {
 		return err
 	}
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
-		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
+		"EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
 		"MONGODB_WRITE_TIMEOUT", r.options.WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * r.options.WriteTimeout).String()).With(r.options.Settings...)
 	if r.options.Naive {
 		r.settings = r.settings.With(naive.Positions, "yes")
-	}
-	if r.options.Avro {
-		if r.registry, err = harness.StartRegistry(); err != nil {
-			return err
-		}
-		r.settings = r.settings.With("EVENT_FORMAT", "avro", "SCHEMA_REGISTRY_URL", r.registry.URL)
 	}
 	if err := r.shard(ctx); err != nil {
 		return err
@@ -144,8 +141,9 @@ func (r *run) startMembers(ctx context.Context) error {
 		}
 	}
 	r.load = r.startLoad(ctx)
-	r.pulse, err = startPulse(ctx, r.options.MongoURI, r.databaseName())
-	return err
+	ctx, r.stopPulse = context.WithCancel(ctx)
+	r.pulsing.Go(func() { r.pulse(ctx) })
+	return nil
 }
 
 // databaseName returns a database name that only this run uses.
@@ -154,15 +152,16 @@ func (r *run) databaseName() string { return fmt.Sprintf("chaos-%x", r.begin.Uni
 // all runs the disturbances, drains the topic and judges the result.
 func (r *run) all(ctx context.Context) error {
 	r.note("begin: seed %d, %d records/s over %d series, %s", r.options.Seed, r.options.Rate, r.options.Series, r.options.Duration)
-	looking, stop := context.WithCancel(ctx)
-	defer stop()
+	meanwhile, stop := context.WithCancel(ctx)
 	if r.options.Look > 0 {
-		r.working.Go(func() { r.look(looking) })
+		r.working.Go(func() { r.look(meanwhile) })
+	}
+	if r.shards != nil {
+		r.working.Go(func() { r.moveChunks(meanwhile) })
 	}
 	err := r.disturb(ctx)
 	stop()
 	r.working.Wait()
-	r.stopMoving()
 	r.watch()
 	r.result.Seconds = time.Since(r.load.begin).Seconds()
 	r.result.Produced = int(r.load.produced.Load())
@@ -198,16 +197,22 @@ func (r *run) disturb(ctx context.Context) error {
 	}
 }
 
-// drain stops the disturbances, waits until the group has stored the rest, and ends the members.
+// patience is how long the consumers may take at the end to store the rest.
+const patience = 5 * time.Minute
+
+// drain waits until the group has stored the rest, and ends the members.
 func (r *run) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	begin := time.Now()
 	if err := r.cluster.AwaitBrokers(ctx); err != nil {
 		return err
 	}
-	if err := r.database.restart(ctx); err != nil {
-		return err
+	// On MongoDB 5.0 a primary that has stepped down during the move of a chunk may hang, and only an operator can end that.
+	for process := range r.database.processes {
+		if err := r.database.restart(ctx, process, 0); err != nil {
+			return err
+		}
 	}
 	for _, m := range r.members[:leastMembers] {
 		if err := m.start(); err != nil {
@@ -229,7 +234,8 @@ func (r *run) drain(ctx context.Context) error {
 		r.awaitRollups(ctx)
 	}
 	r.stopAll(context.WithoutCancel(ctx))
-	r.result.SlowestAnswer = r.pulse.slowest()
+	r.stopPulse()
+	r.pulsing.Wait()
 	return nil
 }
 
@@ -270,9 +276,12 @@ func (r *run) close() error {
 	if r.load != nil {
 		errs = append(errs, r.load.stop())
 	}
-	r.stopMoving()
-	if r.pulse != nil {
-		r.pulse.stop()
+	if r.stopPulse != nil {
+		r.stopPulse()
+		r.pulsing.Wait()
+	}
+	if r.router != nil {
+		_ = r.router.Disconnect(context.Background())
 	}
 	if r.kafka != nil {
 		r.kafka.Close()
@@ -289,9 +298,6 @@ func (r *run) close() error {
 	}
 	if r.cluster != nil {
 		errs = append(errs, r.cluster.Close())
-	}
-	if r.registry != nil {
-		r.registry.Kill()
 	}
 	if r.database != nil {
 		r.database.close()

@@ -2,9 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
-	"waterwheel/e2e/harness"
 )
 
 // look compares the documents a reader sees with the committed offsets, again and again until the context ends. A database that
@@ -47,56 +43,28 @@ func (r *run) source() check.Source {
 	}
 }
 
-// pulse writes a small document again and again, on a connection that nothing disturbs. It measures how long the database itself
-// holds a command before it executes it. A server that honours maxTimeMS aborts a command after the write timeout. A server that
-// does not, and holds a command for longer than the grace, breaks the assumption of the consumers.
-type pulse struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-
-	mu   sync.Mutex
-	most time.Duration
-}
-
-// startPulse begins to write. A write that fails is not counted, so an outage that the run causes is no slow answer.
-func startPulse(ctx context.Context, uri, database string) (*pulse, error) {
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryWrites(false))
+// pulse writes a small document again and again until the context ends, on a connection that nothing disturbs. It measures how long
+// the database itself holds a command before it executes it. A server that honours maxTimeMS aborts a command after the write
+// timeout. A server that does not, and holds a command for longer than the grace, breaks the assumption of the consumers. A write
+// that fails is not counted, so an outage that the run causes is no slow answer.
+func (r *run) pulse(ctx context.Context) {
+	client, err := mongo.Connect(options.Client().ApplyURI(r.options.MongoURI).SetRetryWrites(false))
 	if err != nil {
-		return nil, fmt.Errorf("connecting to measure the database: %w", err)
+		r.fault("connecting to measure the database: %v", err)
+		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &pulse{cancel: cancel}
-	p.done.Go(func() {
-		defer client.Disconnect(context.WithoutCancel(ctx))
-		p.beat(ctx, client.Database(database).Collection("pulse"))
-	})
-	return p, nil
-}
-
-func (p *pulse) beat(ctx context.Context, collection *mongo.Collection) {
-	for ctx.Err() == nil {
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	collection := client.Database(r.databaseName()).Collection("pulse")
+	for ; ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
 		sent := time.Now()
 		_, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}},
 			options.UpdateOne().SetUpsert(true))
 		if took := time.Since(sent); err == nil {
-			p.mu.Lock()
-			p.most = max(p.most, took)
-			p.mu.Unlock()
+			r.mu.Lock()
+			r.result.SlowestAnswer = max(r.result.SlowestAnswer, took)
+			r.mu.Unlock()
 		}
-		sleep(ctx, 100*time.Millisecond)
 	}
-}
-
-// slowest returns the longest time a successful write took.
-func (p *pulse) slowest() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.most
-}
-
-func (p *pulse) stop() {
-	p.cancel()
-	p.done.Wait()
 }
 
 const (
@@ -141,13 +109,8 @@ func (r *run) judgeRollups(ctx context.Context) error {
 	if difference != "" {
 		r.fault("a row of rollups differs from the records: %s", difference)
 	}
-	verify, err := harness.Start(r.options.Binary, r.settings, append(r.options.Args, "rollup", "verify")...)
-	if err != nil {
-		return err
-	}
-	defer verify.Kill()
-	if code, err := verify.Wait(ctx); err != nil || code != 0 {
-		r.fault("rollup verify ended with code %d (%v): %s", code, err, strings.TrimSpace(verify.Log()))
+	if code, output, err := r.command(ctx, "rollup", "verify"); err != nil || code != 0 {
+		r.fault("rollup verify ended with code %d (%v): %s", code, err, output)
 	}
 	return nil
 }

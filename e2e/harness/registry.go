@@ -10,48 +10,33 @@ import (
 	"sync"
 )
 
-// Registry is a schema registry that answers like Confluent's. Its address stays the same when it is killed and started again.
+// Registry is a schema registry that answers like Confluent's.
 type Registry struct {
 	URL string
 	// User and Password are required of clients, unless they are empty.
 	User, Password string
 
-	address string
 	mu      sync.Mutex
 	server  *http.Server
 	schemas map[string]string // bodies of answers by path
-	ids     map[string]uint32 // by the text of a schema
 	isAway  bool
 	asked   map[string]int // number of requests by path, while it was available
 }
 
-// StartRegistry starts a registry without schemas.
+// StartRegistry starts a registry without schemas. The caller kills it.
 func StartRegistry() (*Registry, error) {
-	r := &Registry{address: "127.0.0.1:0", schemas: map[string]string{}, ids: map[string]uint32{}, asked: map[string]int{}}
-	return r, r.Start()
-}
-
-// Start starts a registry that was killed. It has the schemas that it had.
-func (r *Registry) Start() error {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", r.address)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("starting the schema registry: %w", err)
+		return nil, fmt.Errorf("starting the schema registry: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.address = listener.Addr().String()
-	r.URL = "http://" + r.address
+	r := &Registry{URL: "http://" + listener.Addr().String(), schemas: map[string]string{}, asked: map[string]int{}}
 	r.server = &http.Server{Handler: r}          //nolint:gosec // Only the tested program asks it.
 	go func() { _ = r.server.Serve(listener) }() // It ends with Kill.
-	return nil
+	return r, nil
 }
 
 // Kill ends the registry and all its connections.
-func (r *Registry) Kill() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_ = r.server.Close()
-}
+func (r *Registry) Kill() { _ = r.server.Close() }
 
 // ServeHTTP implements http.Handler.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -83,21 +68,6 @@ func (r *Registry) Put(of, path, text string, references ...map[string]any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.schemas[path] = string(body)
-}
-
-// ID returns the id of an Avro schema. It registers a schema that is new.
-func (r *Registry) ID(text string) uint32 {
-	r.mu.Lock()
-	id, known := r.ids[text]
-	if !known {
-		id = uint32(len(r.ids) + 1)
-		r.ids[text] = id
-	}
-	r.mu.Unlock()
-	if !known {
-		r.Put("AVRO", fmt.Sprintf("/schemas/ids/%d", id), text)
-	}
-	return id
 }
 
 // Away makes the registry answer nothing but an error, as a proxy does whose server is gone.

@@ -207,18 +207,31 @@ func EmbeddedMongo(t *testing.T) *embedded.Mongo {
 // it.
 func (s *Servers) LinkMongo(t *testing.T) (*proxy.Link, string) {
 	t.Helper()
-	uri, err := url.Parse(s.MongoURI)
-	if err != nil {
+	if strings.Contains(s.MongoURI, ",") {
 		t.Skip("E2E_MONGODB_URI names several servers: one cannot be put behind a link")
 	}
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := proxy.NewLink(address, uri.Host)
+	l, uri, err := s.NewMongoLink()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	return l, l.Through(uri)
+	return l, uri
+}
+
+// NewMongoLink puts a link in front of a MongoDB of one address. It returns the link, which the caller closes, and the URI through
+// it.
+func (s *Servers) NewMongoLink() (*proxy.Link, string, error) {
+	uri, err := url.Parse(s.MongoURI)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the MongoDB's URI: %w", err)
+	}
+	address, err := NewLinkAddress()
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := proxy.NewLink(address, uri.Host)
+	if err != nil {
+		return nil, "", err
+	}
+	return l, l.Through(uri), nil
 }
