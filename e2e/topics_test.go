@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 )
@@ -44,6 +46,81 @@ func (s *stream) awaitDoubt(c *harness.Consumer, sentence string) {
 			s.t.Fatalf("/readyz says %d %q (%v), want %q", status, body, err, sentence)
 		}
 		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// TestTopicIsCreatedAgain deletes a topic while consumers run, and creates it again. Records that were committed before must stay
+// stored once. All records of the new topic must be stored, although its offsets begin anew.
+func TestTopicIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 3)
+	consumers := []*harness.Consumer{s.start(), s.start()}
+	before, after := 600, 900
+	if world.servers.Slow() {
+		before, after = 60, 90
+	}
+	begin, sent := time.Now().Add(-time.Hour).UnixMilli(), 0
+	send := func(n int) {
+		t.Helper()
+		made := make([]events.Event, n)
+		for i := range made {
+			sent++
+			made[i] = s.book.Add(events.Of(events.Reading{
+				Time: begin + int64(sent)*100, Meta: fmt.Sprint("m-", sent%20), Fields: bson.D{{Key: "n", Value: int32(sent)}},
+			}))
+		}
+		if err := s.producer.Send(within(t, time.Minute), made...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(before)
+	s.awaitCommitted(consumers[0], time.Minute)
+	ctx := within(t, 3*time.Minute)
+	former, _, err := s.kafka.Topic(ctx, s.topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := s.kafka.Read(ctx, former)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := world.servers.DeleteTopics(ctx, s.topic); err != nil {
+		t.Fatal(err)
+	}
+	for there := true; there; time.Sleep(100 * time.Millisecond) {
+		if _, there, err = s.kafka.Topic(ctx, s.topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := world.servers.CreateTopic(ctx, s.topic, 3); err != nil {
+		t.Fatal(err)
+	}
+	send(after)
+	s.awaitCommitted(consumers[1], 90*time.Second)
+
+	stored := map[check.Place]int{}
+	ofFormer := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: former.ID[:]}}}
+	buckets := s.collection(".buckets")
+	if err := check.Listed(ctx, buckets.Database(), s.topic, ofFormer, func(at check.Place, _ bson.ObjectID) { stored[at]++ }); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if n := stored[check.Place{Partition: r.Partition, Position: check.Position{Offset: r.Offset}}]; n != 1 {
+			t.Errorf("%spartition %d offset %d of the former topic is stored %d times", check.Verdict, r.Partition, r.Offset, n)
+		}
+	}
+	if len(records) != before || len(stored) != before {
+		t.Errorf("%sthe former topic had %d records, %d measurements of it are stored", check.Verdict, len(records), len(stored))
+	}
+	if _, err := buckets.DeleteMany(ctx, ofFormer); err != nil { // the checker knows only the present topic
+		t.Fatal(err)
+	}
+	for _, c := range consumers {
+		s.terminate(c)
+	}
+	if report := s.check(); report.Stored != after {
+		t.Errorf("%sof the new topic: %s", check.Verdict, report)
 	}
 }
 

@@ -90,9 +90,7 @@ func (r *run) killMember(ctx context.Context) (bool, error) {
 		r.note("kill consumer %d, back after %.1fs", m.slot, away.Seconds())
 		m.kill()
 		sleep(ctx, away)
-		if err := m.start(); err != nil {
-			r.fault("%v", err)
-		}
+		m.restart()
 	}), nil
 }
 
@@ -124,9 +122,7 @@ func (r *run) leave(ctx context.Context) (bool, error) {
 func (r *run) join(context.Context) (bool, error) {
 	return r.withMember(false, func(m *member) {
 		r.note("consumer %d joins", m.slot)
-		if err := m.start(); err != nil {
-			r.fault("%v", err)
-		}
+		m.restart()
 	}), nil
 }
 
@@ -264,17 +260,12 @@ func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) 
 		if kind.name == "held and lost" {
 			each(links, (*proxy.Link).Cut)
 		}
-		r.restore(links)
+		each(links, func(l *proxy.Link) {
+			if err := l.Restore(); err != nil {
+				r.fault("%v", err)
+			}
+		})
 	}), nil
-}
-
-// restore makes the links pass everything again.
-func (r *run) restore(links []*proxy.Link) {
-	for _, l := range links {
-		if err := l.Restore(); err != nil {
-			r.fault("%v", err)
-		}
-	}
 }
 
 func each(links []*proxy.Link, do func(*proxy.Link)) {

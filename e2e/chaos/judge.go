@@ -58,7 +58,7 @@ func (r *Result) Disturbances() int {
 	return n
 }
 
-// String returns the result in one line.
+// String returns the result in one line, without the report.
 func (r *Result) String() string {
 	meanwhile := ""
 	for _, of := range []struct {
@@ -74,10 +74,10 @@ func (r *Result) String() string {
 			meanwhile += fmt.Sprintf(", %d %s", of.n, of.what)
 		}
 	}
-	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs: "+
-		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (write grace period %.0fs)",
-		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, r.Disturbances(), meanwhile, r.DrainSeconds,
-		r.Report.Valid, r.Report.Stored, r.Report.Missing, r.Report.Doubled, len(r.Faults)+r.Report.FaultCount, r.SlowestAnswer.Seconds(), r.WriteGrace.Seconds())
+	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs; %d faults; "+
+		"the database held a write for up to %.1fs (write grace period %.0fs)",
+		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, r.Disturbances(), meanwhile, r.DrainSeconds, len(r.Faults),
+		r.SlowestAnswer.Seconds(), r.WriteGrace.Seconds())
 }
 
 // judge compares the stored measurements with the records, and fills the result.

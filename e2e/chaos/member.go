@@ -54,6 +54,13 @@ func (m *member) start() error {
 	return nil
 }
 
+// restart is start during the disturbances, where an error is a fault.
+func (m *member) restart() {
+	if err := m.start(); err != nil {
+		m.run.fault("%v", err)
+	}
+}
+
 // kill kills the process with SIGKILL.
 func (m *member) kill() {
 	if m.consumer != nil {
@@ -105,9 +112,7 @@ func (m *member) watch() {
 	} else {
 		m.run.fault("consumer %d ended by itself with code %d (%s), its log is %s", m.slot, code, last, path)
 	}
-	if err := m.start(); err != nil {
-		m.run.fault("%v", err)
-	}
+	m.restart()
 }
 
 // forget writes the log of an ended process to a file, and returns the path of the file.

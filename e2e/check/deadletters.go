@@ -72,21 +72,13 @@ func (j *judgement) placeOf(r Record) (Place, bool) {
 	if r.Headers["__connect.errors.topic"] != j.topic.Name || r.Headers["waterwheel.topic.id"] != id {
 		return Place{}, false
 	}
-	partition, err := strconv.ParseInt(r.Headers["__connect.errors.partition"], 10, 32)
-	if err != nil {
-		return Place{}, false
-	}
-	offset, err := strconv.ParseInt(r.Headers["__connect.errors.offset"], 10, 64)
-	if err != nil {
-		return Place{}, false
-	}
-	part := wholeRecord
+	partition, badPartition := strconv.ParseInt(r.Headers["__connect.errors.partition"], 10, 32)
+	offset, badOffset := strconv.ParseInt(r.Headers["__connect.errors.offset"], 10, 64)
+	part, badPart := wholeRecord, error(nil)
 	if text, ok := r.Headers["waterwheel.part"]; ok {
-		if part, err = strconv.Atoi(text); err != nil {
-			return Place{}, false
-		}
+		part, badPart = strconv.Atoi(text)
 	}
-	return Place{int32(partition), Position{offset, part}}, true
+	return Place{int32(partition), Position{offset, part}}, badPartition == nil && badOffset == nil && badPart == nil
 }
 
 // deadLetterFaults compares a letter's content and headers with the record.

@@ -133,21 +133,21 @@ type windows struct {
 }
 
 // Totals adds measurements up by window, for each level.
-type Totals struct{ levels map[string]*windows }
+type Totals map[string]*windows
 
 // NewTotals returns empty totals.
-func NewTotals() *Totals {
-	t := &Totals{levels: map[string]*windows{}}
+func NewTotals() Totals {
+	t := Totals{}
 	for name := range levels {
-		t.levels[name] = &windows{map[window]*total{}, map[window]bool{}}
+		t[name] = &windows{map[window]*total{}, map[window]bool{}}
 	}
 	return t
 }
 
 // Add adds a measurement.
-func (t *Totals) Add(meta bson.RawValue, at time.Time, fields bson.Raw) {
+func (t Totals) Add(meta bson.RawValue, at time.Time, fields bson.Raw) {
 	for name, step := range levels {
-		w := t.levels[name]
+		w := t[name]
 		key := window{meta: string(meta.Value), from: at.Truncate(step).UnixMilli()}
 		w.add(key, 0)
 		w.addFields(key, fields, "")
@@ -173,8 +173,7 @@ func (w *windows) addFields(key window, object bson.Raw, path string) {
 		key.field = path + e.Key()
 		switch v := e.Value(); v.Type {
 		case bson.TypeEmbeddedDocument:
-			inner := key
-			w.addFields(inner, v.Document(), key.field+".")
+			w.addFields(key, v.Document(), key.field+".")
 		case bson.TypeInt32, bson.TypeInt64:
 			w.addNumber(key, float64(v.AsInt64()))
 		case bson.TypeDouble:
@@ -198,8 +197,8 @@ func (w *windows) addNumber(key window, v float64) {
 
 // Compare compares the stored rows of all levels with the totals. It returns the number of rows, and the first difference, which
 // is empty if there is none. The totals are empty afterwards.
-func (t *Totals) Compare(ctx context.Context, database *mongo.Database, topic string) (rows int, difference string, err error) {
-	for name, want := range t.levels {
+func (t Totals) Compare(ctx context.Context, database *mongo.Database, topic string) (rows int, difference string, err error) {
+	for name, want := range t {
 		for key := range want.objects {
 			delete(want.totals, key)
 		}

@@ -161,38 +161,20 @@ func (x *extremes) add(name string, value any) {
 	x.values = merged(x.values, bson.E{Key: name, Value: value}, x.sign)
 }
 
-// merged returns the document with a field merged into it. On a tie the first value stays.
+// merged returns a copy of the document with a field merged into it. On a tie the first value stays.
 func merged(d bson.D, e bson.E, sign int) bson.D {
+	d = slices.Clone(d)
 	at := slices.IndexFunc(d, func(f bson.E) bool { return f.Key == e.Key })
 	if at < 0 {
-		return append(d, bson.E{Key: e.Key, Value: started(e.Value, sign)})
+		return append(d, e)
 	}
 	d[at].Value = extreme(d[at].Value, e.Value, sign)
 	return d
 }
 
-// started returns a copy of a first value, so that later merging never changes a measurement.
-func started(v any, sign int) any {
-	switch v := v.(type) {
-	case bson.D:
-		d := bson.D{}
-		for _, e := range v {
-			d = merged(d, e, sign)
-		}
-		return d
-	case bson.A:
-		elements := make(bson.A, len(v))
-		for i, e := range v {
-			elements[i] = started(e, sign)
-		}
-		return elements
-	default:
-		return v
-	}
-}
-
 // extreme returns the smaller or larger of the present extreme and a new value. It merges objects field by field and arrays by
-// position, and compares all other values as a whole. Values of different types are ordered by the rank of their types.
+// position, and compares all other values as a whole. Values of different types are ordered by the rank of their types. It changes
+// neither value, because both may belong to measurements.
 func extreme(seen, value any, sign int) any {
 	switch s := seen.(type) {
 	case bson.D:
@@ -204,18 +186,19 @@ func extreme(seen, value any, sign int) any {
 		}
 	case bson.A:
 		if v, ok := value.(bson.A); ok {
+			s = slices.Clone(s)
 			for i, e := range v {
 				if i < len(s) {
 					s[i] = extreme(s[i], e, sign)
 				} else {
-					s = append(s, started(e, sign))
+					s = append(s, e)
 				}
 			}
 			return s
 		}
 	}
 	if compare(value, seen)*sign > 0 {
-		return started(value, sign)
+		return value
 	}
 	return seen
 }
