@@ -65,11 +65,8 @@ func DefaultActions() []string {
 // hasRollups reports whether the consumers keep rollups of all levels. The judge then compares the rows with the records.
 func (o *Options) hasRollups() bool {
 	at := slices.Index(o.Settings, "ROLLUP_LEVELS")
-	return at >= 0 && o.Settings[at+1] == allLevels
+	return at >= 0 && o.Settings[at+1] == "1m,1h,1d"
 }
-
-// allLevels is the value of ROLLUP_LEVELS for all levels.
-const allLevels = "1m,1h,1d"
 
 // validate returns an error for every wrong option.
 func (o *Options) validate() error {

@@ -49,28 +49,17 @@ type run struct {
 	result Result
 }
 
-// Run makes a run and returns its result. An error means that the run could not be completed.
+// Run makes a run and returns its result. An error means that the run could not be completed. A set-up that fails is tried again.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r, err := setUp(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err = errors.Join(r.all(ctx), r.close()); err != nil {
-		return nil, err
-	}
-	return &r.result, nil
-}
-
-// setUp returns a run whose servers, members and load are started.
-func setUp(ctx context.Context, o Options) (*run, error) {
 	for try := 1; ; try++ {
 		r := newRun(o, "readings")
 		err := r.start(ctx)
 		if err == nil {
-			return r, nil
+			err = r.all(ctx)
+			return &r.result, errors.Join(err, r.close())
 		}
 		err = errors.Join(err, r.close())
 		if try == setupTries || ctx.Err() != nil {
