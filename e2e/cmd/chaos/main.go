@@ -110,8 +110,10 @@ func newOptions(args []string) (o chaos.Options, compare bool, err error) {
 // naiveOptions returns the options of a run of the naive consumer, which is this program.
 func naiveOptions(o chaos.Options, dir string) chaos.Options {
 	o.Binary, o.Naive, o.Dir = os.Args[0], true, filepath.Join(dir, "naive")
-	// A reset makes the naive consumer store everything twice, as is to be expected.
-	o.Actions = slices.DeleteFunc(slices.Clone(o.Actions), func(name string) bool { return name == "reset" })
+	// A reset makes the naive consumer store everything twice, as is to be expected. It has no commands of operators.
+	o.Actions = slices.DeleteFunc(slices.Clone(o.Actions), func(name string) bool {
+		return name == "reset" || name == "update-meta" || name == "repair"
+	})
 	return o
 }
 
