@@ -53,8 +53,9 @@ func (s *stream) awaitDoubt(c *harness.Consumer, sentence string) {
 // stored once. All records of the new topic must be stored, although its offsets begin anew.
 func TestTopicIsCreatedAgain(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, 3)
+	s := newStream(t, 2)
 	consumers := []*harness.Consumer{s.start(), s.start()}
+	s.awaitAssigned(1, consumers...)
 	before, after := 600, 900
 	if world.servers.Slow() {
 		before, after = 60, 90
@@ -93,9 +94,13 @@ func TestTopicIsCreatedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := world.servers.CreateTopic(ctx, s.topic, 3); err != nil {
+	if err := world.servers.CreateTopic(ctx, s.topic, 2); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.producer.Close(); err != nil { // it may still hold the metadata of the former topic
+		t.Fatal(err)
+	}
+	s.producer = harness.NewProducer(world.servers.Brokers, s.topic)
 	send(after)
 	s.awaitCommitted(consumers[1], 90*time.Second)
 
