@@ -28,11 +28,12 @@ it takes half a minute:
   2. its group is set back to the earliest offset: it reads everything again,
      and stores nothing twice;
   3. the stored measurements are compared with the produced records, one by one;
-  4. the demo prints charts of the stored measurements, and one bucket.
+  4. the program prints a chart and rollups of what is stored, and the demo
+     prints one bucket.
 
 It listens on this machine only, writes to bin/ and a temporary folder, and
 exits with 0 only if every valid measurement is stored exactly once and every
-bad record is a letter.
+bad record is a dead letter.
 
   make demo DEMOFLAGS=-keep     leaves everything running at the end, to look
                                 around
@@ -89,13 +90,10 @@ func build(ctx context.Context, out io.Writer, name, dir string, args ...string)
 	command := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
 	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off")
 	said, err := command.StderrPipe()
-	if err != nil {
+	if err = errors.Join(err, command.Start()); err != nil {
 		return fmt.Errorf("compiling %s: %w", name, err)
 	}
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("compiling %s: %w", name, err)
-	}
-	p := progress{out: out, name: name, terminal: isTerminal(out), begin: time.Now()}
+	p := progress{out: out, name: name, begin: time.Now()}
 	var other strings.Builder
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		switch line := lines.Text(); {
@@ -110,46 +108,28 @@ func build(ctx context.Context, out io.Writer, name, dir string, args ...string)
 		}
 	}
 	_, _ = io.Copy(io.Discard, said)
-	err = command.Wait()
-	if p.terminal && !p.said.IsZero() {
-		fmt.Fprintln(out)
-	}
-	if err != nil {
+	if err := command.Wait(); err != nil {
 		return fmt.Errorf("compiling %s: %w\n%s", name, err, other.String())
 	}
 	return nil
 }
 
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-}
-
-// progress shows how far a build is. On a terminal it changes one line, elsewhere it prints a line every ten seconds.
+// progress shows how far a build is.
 type progress struct {
 	out               io.Writer
 	name              string
-	terminal          bool
 	begin, said       time.Time // said is the time of the last output. Zero means never.
 	modules, packages int
 }
 
-// say prints the progress, unless the build or the last output is too recent.
+// say prints a line, unless the build or the last line is too recent.
 func (p *progress) say(now time.Time) {
-	every, form := 10*time.Second, "%s\n"
-	if p.terminal {
-		every, form = 200*time.Millisecond, "\r\x1b[K%s"
-	}
-	if now.Sub(p.begin) < 2*time.Second || now.Sub(p.said) < every {
+	if now.Sub(p.begin) < 2*time.Second || now.Sub(p.said) < 10*time.Second {
 		return
 	}
 	if p.said.IsZero() {
 		fmt.Fprintf(p.out, "Go compiles %s. The first time this takes minutes, later seconds.\n", p.name)
 	}
 	p.said = now
-	fmt.Fprintf(p.out, form, fmt.Sprintf("%4.0f s  %d modules downloaded, %d packages compiled", now.Sub(p.begin).Seconds(), p.modules, p.packages))
+	fmt.Fprintf(p.out, "%4.0f s  %d modules downloaded, %d packages compiled\n", now.Sub(p.begin).Seconds(), p.modules, p.packages)
 }
