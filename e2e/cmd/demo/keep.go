@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"waterwheel/e2e/harness"
 )
@@ -35,73 +35,65 @@ func (s *stage) keep(ctx context.Context) error {
 	if err := s.startConsumer(ctx); err != nil {
 		return err
 	}
-	chart, err := s.serve(ctx)
+	chart, err := harness.NewLinkAddress()
 	if err != nil {
 		return err
 	}
-	settings := filepath.Join(s.dir, "settings")
-	if err := os.WriteFile(settings, []byte(s.environment()), 0o600); err != nil {
-		return fmt.Errorf("writing the consumer's settings: %w", err)
+	server, err := harness.Start(s.binary, s.settings.With("SERVE_ADDR", chart), "serve")
+	if err != nil {
+		return err
 	}
+	defer server.Kill()
+	file, err := s.writeSettings()
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file)
 	s.out.title("Look around: all goes on until Ctrl-C")
 	s.out.line("  status page   http://%s/", s.consumer.Address())
 	s.out.line("  charts        http://%s/?series=%s&match=sensor=%s&field=%s&last=15m", chart, topicName, plottedSensors, plotted)
-	s.out.line("  Kafka         %s", s.kafka.Brokers())
-	s.out.line("                topic %s, letters in %s.dlq", topicName, topicName)
+	s.out.line("  Kafka         %s", s.servers.Brokers)
+	s.out.line("                topic %s, dead letters in %s.dlq", topicName, topicName)
 	s.out.line("                group %s", groupName)
-	s.out.line("  MongoDB       %s", s.mongo)
+	s.out.line("  MongoDB       %s", s.servers.MongoURI)
 	s.out.line("                database %s, collection %s.buckets", databaseName, topicName)
 	s.out.line("  the program   in another terminal:")
-	s.out.line("                set -a; . %s", settings)
-	for _, arguments := range lookAround {
+	s.out.line("                set -a; . %s", file)
+	for _, arguments := range append(lookAround, "status --of "+s.consumer.Address()) {
 		s.out.line("                %s %s", s.binary, arguments)
 	}
-	s.out.line("                %s status --of %s", s.binary, s.consumer.Address())
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	produced := make(chan error, 1)
-	go func() { produced <- s.produce(ctx, time.Now().AddDate(1, 0, 0)) }()
-	select {
-	case <-s.consumer.Ended():
-		if ctx.Err() == nil { // Ctrl-C ends both
-			return fmt.Errorf("the consumer ended:\n%s", s.consumer.Log())
-		}
-	case err := <-produced:
-		if !errors.Is(err, context.Canceled) {
-			return err
-		}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.produce(ctx, time.Now().AddDate(1, 0, 0)) })
+	for _, process := range []*harness.Consumer{s.consumer, server} {
+		group.Go(func() error {
+			select {
+			case <-process.Ended():
+				if ctx.Err() == nil { // Ctrl-C ends the processes, too
+					return fmt.Errorf("a process ended:\n%s", process.Log())
+				}
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
 	}
 	s.out.line("\ndemo: ended; nothing is left of it")
 	return nil
 }
 
-// servesAt matches the HTTP address in the program's log.
-var servesAt = regexp.MustCompile(`setting=SERVE_ADDR address=(\S+)`)
-
-// serve starts the program's serve command, which answers queries over HTTP, and returns its address.
-func (s *stage) serve(ctx context.Context) (string, error) {
-	server, err := harness.Start(s.binary, s.settings.With("SERVE_ADDR", "127.0.0.1:0"), "serve")
+// writeSettings writes the consumer's settings to a file that a shell can read, and returns its path.
+func (s *stage) writeSettings() (string, error) {
+	file, err := os.CreateTemp("", "waterwheel-demo-settings-")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("making a file for the consumer's settings: %w", err)
 	}
-	s.server = server
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for {
-		if at := servesAt.FindStringSubmatch(server.Log()); at != nil {
-			return at[1], nil
-		}
-		select {
-		case <-look.C:
-		case <-server.Ended():
-			return "", fmt.Errorf("serve ended:\n%s", server.Log())
-		case <-ctx.Done():
-			return "", fmt.Errorf("serve does not listen: %w\n%s", ctx.Err(), server.Log())
-		}
+	_, err = file.WriteString(s.environment())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("writing the consumer's settings: %w", err)
 	}
+	return file.Name(), nil
 }
 
 // environment returns the consumer's settings as shell assignments.

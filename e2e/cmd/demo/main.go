@@ -3,24 +3,26 @@
 // its group to the earliest offset. At the end it compares all stored documents with all produced records. The command launch
 // compiles it.
 //
-// It exits with 0 only if every valid measurement is stored exactly once and every bad record is a letter.
+// It exits with 0 only if every valid measurement is stored exactly once and every bad record is a dead letter.
 //
-//	stage.go    the servers, the consumer, and the names and settings
-//	play.go     the scenes
+//	play.go     the servers, the settings, and the scenes
 //	sensors.go  measurements of this machine, of simulated sensors and of a tank
-//	show.go     the stored measurements: their count, charts, one bucket; screen.go: lines and colours
+//	show.go     the result: a table, and commands that query what is stored; screen.go: lines and colours
 //	keep.go     looking around afterwards
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
 )
 
 // limit bounds the duration of the demo, without the time of -keep.
@@ -40,20 +42,26 @@ func main() {
 }
 
 // run plays the demo from the start of the servers to the last line, and lets it go on if the user wants to look around.
-func run(ctx context.Context, out *screen, consumer string, keep bool) (err error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+func run(ctx context.Context, out *screen, consumer string, keep bool) error {
 	out.title("waterwheel: measurements from Kafka to MongoDB, each stored exactly once")
-	s, err := open(limited, out, consumer)
-	if err != nil {
-		return err
+	for _, name := range []string{"E2E_KAFKA_BROKERS", "E2E_KAFKA_LIBS", "E2E_MONGODB_URI", "E2E_SEGMENTS"} {
+		os.Unsetenv(name) // the demo leaves the servers of the tests alone
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.play(limited); err != nil {
-		return err
-	}
-	if err := s.show(limited, keep); err != nil || !keep {
-		return err
-	}
-	return s.keep(ctx)
+	return harness.WithServers(ctx, consumer, func(servers *harness.Servers, consumer string) (err error) {
+		out.step(green, "✓", "embedded Kafka at %s and %s", servers.Brokers, servers.MongoURI)
+		s := &stage{out: out, servers: servers, binary: consumer, settings: settings(servers), book: events.NewBook()}
+		if s.reader, err = check.DialKafka(servers.Brokers); err != nil {
+			return err
+		}
+		defer s.close()
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		if err := s.play(limited); err != nil {
+			return err
+		}
+		if err := s.show(limited, keep); err != nil || !keep {
+			return err
+		}
+		return s.keep(ctx)
+	})
 }

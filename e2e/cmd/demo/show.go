@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
-	"waterwheel/internal/cli/plot"
-	"waterwheel/reader"
+	"waterwheel/internal/cli/text"
 )
 
 // show compares the stored documents with the produced records, and prints the result. kept reports whether the demo goes on
@@ -22,30 +24,18 @@ import (
 func (s *stage) show(ctx context.Context, kept bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	source := check.Source{
-		Kafka: s.reader, MongoURI: s.mongo.URI(), Database: databaseName, Topic: topicName, Group: groupName, Fate: s.book.Fate,
-	}
-	report, err := check.Run(ctx, source)
+	report, err := check.Run(ctx, s.source())
 	if err != nil {
 		return err
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo.URI()))
-	if err != nil {
-		return fmt.Errorf("connecting to read back: %w", err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
 	s.showTable(report)
-	series, err := reader.Open(ctx, client.Database(databaseName), topicName)
-	if err != nil {
+	if err := s.showMachine(ctx); err != nil {
 		return err
 	}
-	if err := s.showProcessors(ctx, series); err != nil {
+	if err := s.showRollups(ctx); err != nil {
 		return err
 	}
-	if err := s.showMinutes(ctx, series, source); err != nil {
-		return err
-	}
-	if err := s.showBucket(ctx, client.Database(databaseName).Collection(topicName+".buckets")); err != nil {
+	if err := check.WithDatabase(ctx, s.servers.MongoURI, databaseName, func(d *mongo.Database) error { return s.showBucket(ctx, d) }); err != nil {
 		return err
 	}
 	if !kept {
@@ -55,7 +45,7 @@ func (s *stage) show(ctx context.Context, kept bool) error {
 	if problem != nil {
 		s.out.line("\n%s\n%v", s.out.paint(red, "What is stored is not what was produced:"), problem)
 	}
-	s.out.line("\ndemo: stored %d, skipped %d, letters %d, missing %d, doubled %d",
+	s.out.line("\ndemo: stored %d, skipped %d, dead letters %d, missing %d, doubled %d",
 		report.Stored, s.recognised+s.readTwice+report.Tombstones, report.DeadLetterCount(), report.Missing, report.Doubled)
 	if problem != nil {
 		return fmt.Errorf("the promise is broken: %d missing, %d doubled, %d faults", report.Missing, report.Doubled, report.FaultCount)
@@ -66,178 +56,114 @@ func (s *stage) show(ctx context.Context, kept bool) error {
 // showTable prints the figures of the run.
 func (s *stage) showTable(r *check.Report) {
 	s.out.title("What became of every record")
-	row := func(name string, n int, note string) {
-		s.out.line("  %-22s %s   %s", name, s.out.paint(bold, fmt.Sprintf("%8s", grouped(n))), s.out.paint(dim, note))
+	row := func(name string, n int, format string, args ...any) {
+		s.out.line("  %-14s %s   %s", name, s.out.paint(bold, fmt.Sprintf("%6s", text.Grouped(int64(n)))), fmt.Sprintf(format, args...))
 	}
-	row("produced", r.Records, fmt.Sprintf("records in %d partitions", partitions))
-	row("stored", r.Stored, fmt.Sprintf("of %s valid measurements, each in exactly one bucket", grouped(r.Valid)))
-	row("skipped", s.recognised+s.readTwice+r.Tombstones, fmt.Sprintf("came again: %s after the crash, %s after the reset",
-		grouped(s.recognised), grouped(s.readTwice)))
-	s.out.line("%36s%s", "", s.out.paint(dim, fmt.Sprintf("and %d tombstones", r.Tombstones)))
-	row("letters", r.DeadLetterCount(), "bad records, by reason:")
-	for line := range slices.Chunk(reasonCounts(r.DeadLetters), 3) {
-		s.out.line("%36s%s", "", s.out.paint(yellow, strings.TrimRight(strings.Join(line, ""), " ")))
+	row("produced", r.Records, "records in %d partitions", partitions)
+	row("stored", r.Stored, "of %s valid measurements, each in exactly one bucket", text.Grouped(int64(r.Valid)))
+	row("skipped", s.recognised+s.readTwice+r.Tombstones, "%s again after the crash, %s after the reset, %d tombstones",
+		text.Grouped(int64(s.recognised)), text.Grouped(int64(s.readTwice)), r.Tombstones)
+	row("dead letters", r.DeadLetterCount(), "bad records, by reason:")
+	for reasons := range slices.Chunk(slices.Sorted(maps.Keys(r.DeadLetters)), 3) {
+		note := ""
+		for _, reason := range reasons {
+			note += fmt.Sprintf("%3d %-18s", r.DeadLetters[reason], reason)
+		}
+		s.out.line("%14s%s", "", strings.TrimRight(note, " "))
 	}
-	row("buckets", r.Buckets, fmt.Sprintf("documents in %s.%s.buckets", databaseName, topicName))
-	row("writes", r.Writes, fmt.Sprintf("%.1f measurements per write", float64(r.Stored)/float64(max(1, r.Writes))))
+	row("buckets", r.Buckets, "documents in %s.%s.buckets", databaseName, topicName)
+	row("writes", r.Writes, "%.1f measurements per write", float64(r.Stored)/float64(max(1, r.Writes)))
 	verdict := s.out.paint(green, "as promised")
 	if r.Err() != nil {
 		verdict = s.out.paint(red, "the promise is broken")
 	}
-	s.out.line("  %-22s %8d   %s", "missing", r.Missing, verdict)
-	s.out.line("  %-22s %8d   %s", "doubled", r.Doubled, verdict)
+	row("missing", r.Missing, "%s", verdict)
+	row("doubled", r.Doubled, "%s", verdict)
 }
 
-// reasonCounts returns the numbers of letters by reason, padded to columns.
-func reasonCounts(letters map[string]int) []string {
-	var counts []string
-	for _, reason := range slices.Sorted(maps.Keys(letters)) {
-		counts = append(counts, fmt.Sprintf("%-20s", fmt.Sprintf("%d %s", letters[reason], reason)))
+// command runs a command of the program, and shows it with its output.
+func (s *stage) command(ctx context.Context, args ...string) error {
+	s.out.line("%s", s.out.paint(dim, "$ waterwheel "+strings.Join(args, " ")))
+	command := exec.CommandContext(ctx, s.binary, args...)
+	command.Stdout, command.Stderr = s.out.file, os.Stderr // the program itself asks whether it writes to a terminal
+	command.Env = os.Environ()
+	for name, value := range s.settings {
+		command.Env = append(command.Env, name+"="+value)
 	}
-	return counts
-}
-
-// showProcessors draws the load of this machine's processors, as package reader finds it.
-func (s *stage) showProcessors(ctx context.Context, series *reader.Series) error {
-	load := plot.Plot{Title: "used"}
-	for m, err := range series.Find(ctx, reader.Query{Meta: bson.D{{Key: "meta.kind", Value: "cpu"}}}) {
-		if err != nil {
-			return err
-		}
-		if used, ok := m.Fields.Lookup("used").AsFloat64OK(); ok {
-			load.Add("percent", m.Time.UnixMilli(), used)
-		}
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("running waterwheel %s: %w", args[0], err)
 	}
-	s.draw("This machine's processors, in percent, as they are stored", &load)
-	s.out.line("  %s", s.out.paint(red, "SIGKILL at "+s.killed.UTC().Format(time.TimeOnly)))
 	return nil
 }
 
-// showMinutes draws the mean level of each minute from the rollups, and compares all rollups with the produced records.
-func (s *stage) showMinutes(ctx context.Context, series *reader.Series, source check.Source) error {
-	rows, difference, err := check.Rollups(ctx, source)
+// showMachine draws the load of this machine's processors, before and after the crash.
+func (s *stage) showMachine(ctx context.Context) error {
+	s.out.title("This machine's processors, in percent")
+	from, to := s.begin.UTC().Truncate(time.Second), s.begin.UTC().Add(stopAfter+time.Second).Truncate(time.Second)
+	err := s.command(ctx, "query", topicName, "kind=cpu", "--from", from.Format(time.RFC3339), "--to", to.Format(time.RFC3339), "--plot", "used")
+	s.out.line("%s", s.out.paint(red, "SIGKILL at "+s.killed.UTC().Format(time.TimeOnly)))
+	return err
+}
+
+// showRollups prints the totals of the tank's hours, and compares all rollups with the produced records.
+func (s *stage) showRollups(ctx context.Context) error {
+	rows, difference, err := check.Rollups(ctx, s.source())
 	if err != nil {
 		return err
 	}
 	if difference != "" {
 		return fmt.Errorf("the rollups are not the totals of the measurements: %s", difference)
 	}
-	level := plot.Plot{Title: "level, mean"}
-	query := reader.TotalsQuery{Query: reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: tankName}}}, Every: reader.Step{Duration: time.Minute}}
-	for w, err := range series.Totals(ctx, query) {
-		if err != nil {
-			return err
-		}
-		mean, _ := w.Fields.Lookup("level", "mean").AsFloat64OK()
-		level.Add("percent", w.Time.UnixMilli(), mean)
+	s.out.title("A tank's level in percent, by hour, from rollups")
+	last := fmt.Sprintf("%dh", tankHours)
+	if err := s.command(ctx, "query", topicName, "sensor="+tankName, "--last", last, "--every", "1h", "--agg", "min,mean,max", "level"); err != nil {
+		return err
 	}
-	s.draw("A tank's level in percent, by minute, from rollups", &level)
-	s.out.line("  %s each of %s rows is the total of its measurements", s.out.paint(green, "✓"), grouped(rows))
+	s.out.line("%s each of %s rows by minute, hour and day is the total of its measurements", s.out.paint(green, "✓"), text.Grouped(int64(rows)))
 	return nil
 }
 
-// draw draws a plot below a title.
-func (s *stage) draw(title string, p *plot.Plot) {
-	s.out.title(title)
-	var text strings.Builder
-	p.Draw(&text, plot.Options{Width: width - 2, Height: 9, Color: s.out.terminal})
-	for line := range strings.Lines(text.String()) {
-		s.out.line("  %s", strings.TrimRight(line, "\n"))
-	}
-}
-
-// shownCells is the number of measurements of a column that are printed.
-const shownCells = 2
-
-// showBucket prints one bucket as it is stored, with shortened columns.
-func (s *stage) showBucket(ctx context.Context, buckets *mongo.Collection) error {
-	latest := options.FindOne().SetSort(bson.D{{Key: "control.count", Value: -1}})
-	var bucket bson.D
-	if err := buckets.FindOne(ctx, bson.D{{Key: "meta.sensor", Value: "s-01"}}, latest).Decode(&bucket); err != nil {
+// showBucket prints the largest bucket of a sensor as it is stored, a line for each field.
+func (s *stage) showBucket(ctx context.Context, database *mongo.Database) error {
+	largest := options.FindOne().SetSort(bson.D{{Key: "control.count", Value: -1}})
+	bucket, err := database.Collection(topicName+".buckets").FindOne(ctx, bson.D{{Key: "meta.sensor", Value: "s-01"}}, largest).Raw()
+	if err != nil {
 		return fmt.Errorf("reading a bucket: %w", err)
 	}
+	lines, err := fieldLines(bucket, "")
+	if err != nil {
+		return fmt.Errorf("showing a bucket: %w", err)
+	}
 	s.out.title("One bucket of a sensor, as it is stored")
-	for line := range strings.Lines(document(bucket, "  ", "")) {
-		s.out.line("  %s", strings.TrimRight(line, "\n"))
+	for _, line := range lines {
+		s.out.line("%s", text.Shorten(line, width))
 	}
 	return nil
 }
 
-// document formats a document, over several lines if one line is too short for it. path is the path of the document in the
-// bucket.
-func document(d bson.D, indent, path string) string {
-	if flat := inline(d); len([]rune(flat))+len(indent)+len(path) < width-8 && path != "" {
-		return flat
+// fieldLines returns a line for each field of a bucket, in Extended JSON. The fields of control, of its source, and of data have
+// lines of their own. path is the path of document, with a dot at its end.
+func fieldLines(document bson.Raw, path string) (lines []string, err error) {
+	elements, err := document.Elements()
+	if err != nil {
+		return nil, err
 	}
-	var b strings.Builder
-	b.WriteString("{\n")
-	column := strings.HasPrefix(path, "data.")
-	for i, e := range d {
-		if column && i == shownCells && len(d) > shownCells+1 {
-			fmt.Fprintf(&b, "%s… %d more\n", indent, len(d)-shownCells)
-			break
+	for _, e := range elements {
+		name := path + e.Key()
+		if inner, ok := e.Value().DocumentOK(); ok && slices.Contains([]string{"control", "control.source", "data"}, name) {
+			further, err := fieldLines(inner, name+".")
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, further...)
+			continue
 		}
-		value := text(e.Value)
-		if sub, ok := e.Value.(bson.D); ok {
-			value = document(sub, indent+"  ", strings.TrimPrefix(path+"."+e.Key, "."))
+		value, err := bson.MarshalExtJSON(bson.D{{Key: "", Value: e.Value()}}, false, false)
+		if err != nil {
+			return nil, err
 		}
-		fmt.Fprintf(&b, "%s%s: %s,\n", indent, e.Key, value)
+		value = bytes.TrimSuffix(bytes.TrimPrefix(value, []byte(`{"":`)), []byte("}"))
+		lines = append(lines, fmt.Sprintf("%-24s %s", name, value))
 	}
-	b.WriteString(indent[2:] + "}")
-	return b.String()
-}
-
-// inline formats a document on one line.
-func inline(d bson.D) string {
-	fields := make([]string, len(d))
-	for i, e := range d {
-		fields[i] = e.Key + ": " + text(e.Value)
-	}
-	return "{" + strings.Join(fields, ", ") + "}"
-}
-
-// text formats a value roughly as MongoDB's shell does.
-func text(v any) string {
-	switch v := v.(type) {
-	case bson.D:
-		return inline(v)
-	case bson.A:
-		return elements(v)
-	case string:
-		return fmt.Sprintf("%q", v)
-	case bson.ObjectID:
-		return fmt.Sprintf("ObjectId(%q)", v.Hex())
-	case bson.DateTime:
-		return fmt.Sprintf("ISODate(%q)", v.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
-	case bson.Binary:
-		return binaryText(v)
-	default:
-		return fmt.Sprint(v)
-	}
-}
-
-// elements formats an array, or only its beginning if it is long.
-func elements(a bson.A) string {
-	const shown = 3
-	var parts []string
-	for i, v := range a {
-		if i == shown {
-			parts = append(parts, fmt.Sprintf("… %d more", len(a)-shown))
-			break
-		}
-		parts = append(parts, text(v))
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
-
-// binaryText formats a UUID as a UUID, and other bytes in hexadecimal.
-func binaryText(b bson.Binary) string {
-	if d := b.Data; b.Subtype == bson.TypeBinaryUUID && len(d) == 16 {
-		return fmt.Sprintf("UUID(\"%x-%x-%x-%x-%x\")", d[:4], d[4:6], d[6:8], d[8:10], d[10:])
-	}
-	const shown = 8
-	if len(b.Data) > shown {
-		return fmt.Sprintf("%d bytes %x…", len(b.Data), b.Data[:shown])
-	}
-	return fmt.Sprintf("%d bytes %x", len(b.Data), b.Data)
+	return lines, nil
 }
