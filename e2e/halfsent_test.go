@@ -142,7 +142,7 @@ func newSlowWay(t *testing.T, secure bool) *slowWay {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.tap.Close)
-	if w.link, err = proxy.NewNarrowLink(address, w.tap.Address()); err != nil {
+	if w.link, err = proxy.NewLinkOf(net.ListenConfig{Control: narrow}, address, w.tap.Address()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.link.Close)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"waterwheel/e2e/harness"
 
@@ -56,4 +57,16 @@ func peer(file int) string {
 		return ""
 	}
 	return (&net.TCPAddr{IP: inet.Addr[:], Port: inet.Port}).String()
+}
+
+// narrow makes a listener's connections buffer few bytes, so that bytes that a link holds wait in the client's process. The receive
+// window is small, and the segments are so small that the other side's kernel reserves little memory for them.
+func narrow(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		if failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 1); failed == nil {
+			failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536)
+		}
+	})
+	return errors.Join(err, failed)
 }

@@ -77,7 +77,7 @@ func (t *tap) Writes() []tappedWrite {
 
 // serve forwards one connection until either side ends it.
 func (t *tap) serve(client, server net.Conn) {
-	c := &tapped{tap: t, client: client, server: server, plain: client, waiting: map[uint32]*tappedWrite{}}
+	c := &tapped{tap: t, client: client, server: server, plain: client, waiting: map[int32]*tappedWrite{}}
 	if t.secure != nil {
 		c.plain = tls.Server(client, t.secure)
 	}
@@ -94,7 +94,7 @@ type tapped struct {
 	client, server net.Conn
 	plain          net.Conn // the client without TLS
 
-	waiting map[uint32]*tappedWrite // complete writes without an answer, by request id
+	waiting map[int32]*tappedWrite // complete writes without an answer, by request id
 	sending *tappedWrite            // the latest write
 	alone   bool                    // the client has disconnected
 }

@@ -34,19 +34,15 @@ func (d *Discard) decide(m Message) Decision {
 		return Decision{Forward: m}
 	}
 	n := int32(len(c.Documents))
-	answer := bson.D{{Key: "n", Value: n}}
+	counts := bson.D{{Key: "n", Value: n}}
 	if kind == "update" {
 		d.updates.Add(int64(n))
-		answer = append(answer, bson.E{Key: "nModified", Value: n})
+		counts = append(counts, bson.E{Key: "nModified", Value: n})
 	} else {
 		d.inserts.Add(int64(n))
 	}
 	if c.Unanswered {
 		return Decision{}
 	}
-	reply, err := Answer(m, append(answer, bson.E{Key: "ok", Value: float64(1)}))
-	if err != nil {
-		panic(err) // these values can be encoded
-	}
-	return Decision{Reply: reply}
+	return answer(m, append(counts, bson.E{Key: "ok", Value: float64(1)}))
 }

@@ -60,18 +60,13 @@ func (w *Keys) look(m Message) {
 	if !strings.HasSuffix(collection, ".buckets") {
 		return
 	}
-	lists := map[string]string{"update": "updates", "delete": "deletes"}
 	writes := command.Documents
-	switch list, known := lists[name]; {
-	case name == "findAndModify" || name == "findandmodify":
+	switch name {
+	case "update", "delete":
+	case "findAndModify", "findandmodify":
 		writes = []bson.Raw{command.Body}
-	case !known:
+	default:
 		return
-	case command.Sequence != list:
-		values, _ := command.Body.Lookup(list).Array().Values()
-		for _, v := range values {
-			writes = append(writes, v.Document())
-		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,16 +28,11 @@ type Link struct {
 
 // NewLink listens at an address for connections to the server at target. The caller closes the link.
 func NewLink(address, target string) (*Link, error) {
-	return newLink(address, target, net.ListenConfig{})
+	return NewLinkOf(net.ListenConfig{}, address, target)
 }
 
-// NewNarrowLink is like NewLink, but the kernels of the link's clients accept only a few kilobytes more than passes. Bytes that are
-// held therefore wait in the client's process. On systems other than Linux it is the same as NewLink.
-func NewNarrowLink(address, target string) (*Link, error) {
-	return newLink(address, target, net.ListenConfig{Control: narrow})
-}
-
-func newLink(address, target string, listening net.ListenConfig) (*Link, error) {
+// NewLinkOf is like NewLink, with options for the sockets of the link's clients.
+func NewLinkOf(listening net.ListenConfig, address, target string) (*Link, error) {
 	l := &Link{changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
 	l.Proxy = newProxy(address, target, l.serve)
 	l.listening = listening
@@ -51,7 +46,7 @@ func (l *Link) Restore() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(mode{})
-	for p := range l.pairs { // also resets the buffers of a narrow link
+	for p := range l.pairs { // also resets receive buffers that NewLinkOf made small
 		_ = p.client.(*net.TCPConn).SetReadBuffer(pieceBytes) // fails only on a closed connection
 	}
 	if l.listener != nil || l.closed {

@@ -1,29 +1,19 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
-// These are numbers of the wire protocol.
+// headerBytes is the length of a message's header. maxBytes is the maximum length of a message.
 const (
-	headerBytes   = 16
-	maxBytes      = 64 << 20
-	opMsg         = 2013
-	flagChecksum  = 1
-	flagMore      = 2 // in a request, the client expects no answer
-	kindBody      = 0
-	kindSequence  = 1
-	requestIDAt   = 4
-	responseToAt  = 8
-	operationAt   = 12
-	flagsBytes    = 4
-	sequenceBytes = 4 // length field of a section
+	headerBytes = 16
+	maxBytes    = 64 << 20
 )
 
 // Message is one message of the wire protocol, its header included.
@@ -46,18 +36,24 @@ func ReadHeader(from io.Reader) (header Message, length int, err error) {
 	if _, err := io.ReadFull(from, header); err != nil {
 		return nil, 0, err
 	}
-	length = int(binary.LittleEndian.Uint32(header))
-	if length < headerBytes || length > maxBytes {
-		return nil, 0, fmt.Errorf("reading a message of %d bytes", length)
+	n, _, _, _, _, _ := wiremessage.ReadHeader(header)
+	if n < headerBytes || n > maxBytes {
+		return nil, 0, fmt.Errorf("reading a message of %d bytes", n)
 	}
-	return header, length, nil
+	return header, int(n), nil
 }
 
 // RequestID returns the number that the sender gave the message.
-func (m Message) RequestID() uint32 { return binary.LittleEndian.Uint32(m[requestIDAt:]) }
+func (m Message) RequestID() int32 {
+	_, id, _, _, _, _ := wiremessage.ReadHeader(m)
+	return id
+}
 
 // ResponseTo returns the number of the message that this one answers.
-func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[responseToAt:]) }
+func (m Message) ResponseTo() int32 {
+	_, _, to, _, _, _ := wiremessage.ReadHeader(m)
+	return to
+}
 
 // Command is a command or an answer, with the documents of its document sequence.
 type Command struct {
@@ -97,55 +93,48 @@ func ParseBucketWrite(m Message) (c Command, kind string, ok bool) {
 }
 
 // Parse parses a message. It returns false for a message of a form that this package does not support.
-func Parse(m Message) (Command, bool) {
-	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
+func Parse(m Message) (c Command, ok bool) {
+	_, _, _, operation, rest, _ := wiremessage.ReadHeader(m)
+	flags, rest, ok := wiremessage.ReadMsgFlags(rest)
+	if !ok || operation != wiremessage.OpMsg || flags&wiremessage.ChecksumPresent != 0 {
 		return Command{}, false
 	}
-	flags, rest := binary.LittleEndian.Uint32(m[headerBytes:]), m[headerBytes+flagsBytes:]
-	if flags&flagChecksum != 0 || rest[0] != kindBody {
-		return Command{}, false
-	}
-	c := Command{Unanswered: flags&flagMore != 0}
-	var ok bool
-	if c.Body, rest, ok = cutDocument(rest[1:]); !ok {
-		return Command{}, false
-	}
-	if len(rest) == 0 {
-		return c.lift(), true
-	}
-	if rest[0] != kindSequence || len(rest) < 1+sequenceBytes || int(binary.LittleEndian.Uint32(rest[1:])) != len(rest)-1 {
-		return Command{}, false
-	}
-	name, documents, ok := bytes.Cut(rest[1+sequenceBytes:], []byte{0})
-	if !ok {
-		return Command{}, false
-	}
-	for c.Sequence = string(name); len(documents) > 0; {
-		var d bson.Raw
-		if d, documents, ok = cutDocument(documents); !ok {
+	c.Unanswered = flags&wiremessage.MoreToCome != 0
+	for len(rest) > 0 {
+		var kind wiremessage.SectionType
+		var document bsoncore.Document
+		var documents []bsoncore.Document
+		switch kind, rest, ok = wiremessage.ReadMsgSectionType(rest); {
+		case kind == wiremessage.SingleDocument && c.Body == nil:
+			document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest)
+			c.Body = bson.Raw(document)
+		case kind == wiremessage.DocumentSequence && c.Sequence == "":
+			c.Sequence, documents, rest, ok = wiremessage.ReadMsgSectionDocumentSequence(rest)
+			for _, d := range documents {
+				c.Documents = append(c.Documents, bson.Raw(d))
+			}
+		default:
+			ok = false
+		}
+		if !ok {
 			return Command{}, false
 		}
-		c.Documents = append(c.Documents, d)
 	}
-	return c, true
+	return c.lift(), c.Body != nil
 }
 
-// lift moves the writes of an insert or update command from its body to Documents. A command may hold them in either place.
+// lists are the fields with the writes of a command, by its name.
+var lists = map[string]string{"insert": "documents", "update": "updates", "delete": "deletes"}
+
+// lift moves the writes of a command from its body to Documents. A command may hold them in either place.
 func (c Command) lift() Command {
-	kind, _, ok := c.Write()
-	if !ok {
-		return c
-	}
-	list := map[string]string{"insert": "documents", "update": "updates"}[kind]
+	list := lists[c.Name()]
 	array, ok := c.Body.Lookup(list).ArrayOK()
-	if !ok {
-		return c
-	}
-	values, err := array.Values()
-	if err != nil {
+	if list == "" || !ok {
 		return c
 	}
 	lifted := Command{Sequence: list, Unanswered: c.Unanswered}
+	values, _ := array.Values()
 	for _, v := range values {
 		d, ok := v.DocumentOK()
 		if !ok {
@@ -153,62 +142,47 @@ func (c Command) lift() Command {
 		}
 		lifted.Documents = append(lifted.Documents, d)
 	}
-	elements, err := c.Body.Elements()
+	elements, _ := c.Body.Elements()
+	at, body := bsoncore.AppendDocumentStart(nil)
+	for _, e := range elements {
+		if e.Key() != list {
+			body = append(body, e...)
+		}
+	}
+	body, err := bsoncore.AppendDocumentEnd(body, at)
 	if err != nil {
 		return c
 	}
-	lifted.Body = make(bson.Raw, 4, len(c.Body))
-	for _, e := range elements {
-		if e.Key() != list {
-			lifted.Body = append(lifted.Body, e...)
-		}
-	}
-	lifted.Body = append(lifted.Body, 0)
-	binary.LittleEndian.PutUint32(lifted.Body, uint32(len(lifted.Body)))
+	lifted.Body = body
 	return lifted
-}
-
-// cutDocument splits off the document at the beginning of b.
-func cutDocument(b []byte) (document bson.Raw, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return nil, nil, false
-	}
-	n := int(binary.LittleEndian.Uint32(b))
-	if n < 5 || n > len(b) {
-		return nil, nil, false
-	}
-	return bson.Raw(b[:n]), b[n:], true
 }
 
 // Build encodes the command as a message with the ids and flags of another message.
 func (c Command) Build(ids Message) Message {
-	m := make(Message, headerBytes+flagsBytes)
-	copy(m, ids[:headerBytes])
-	copy(m[headerBytes:], ids[headerBytes:headerBytes+flagsBytes])
-	m = append(append(m, kindBody), c.Body...)
+	_, request, to, _, rest, _ := wiremessage.ReadHeader(ids)
+	flags, _, _ := wiremessage.ReadMsgFlags(rest)
+	return c.build(request, to, flags)
+}
+
+func (c Command) build(request, to int32, flags wiremessage.MsgFlag) Message {
+	m := wiremessage.AppendMsgFlags(wiremessage.AppendHeader(nil, 0, request, to, wiremessage.OpMsg), flags)
+	m = append(wiremessage.AppendMsgSectionType(m, wiremessage.SingleDocument), c.Body...)
 	if c.Sequence != "" {
-		at := len(m) + 1
-		m = append(m, kindSequence, 0, 0, 0, 0)
-		m = append(append(m, c.Sequence...), 0)
+		at, section := bsoncore.ReserveLength(wiremessage.AppendMsgSectionType(m, wiremessage.DocumentSequence))
+		m = append(append(section, c.Sequence...), 0)
 		for _, d := range c.Documents {
 			m = append(m, d...)
 		}
-		binary.LittleEndian.PutUint32(m[at:], uint32(len(m)-at))
+		m = bsoncore.UpdateLength(m, at, int32(len(m))-at)
 	}
-	binary.LittleEndian.PutUint32(m, uint32(len(m)))
-	return m
+	return bsoncore.UpdateLength(m, 0, int32(len(m)))
 }
 
-// Answer returns a message with document as the answer to another message.
-func Answer(to Message, document bson.D) (Message, error) {
-	body, err := bson.Marshal(document)
+// answer decides to answer a request with a document in place of the server.
+func answer(to Message, with bson.D) Decision {
+	body, err := bson.Marshal(with)
 	if err != nil {
-		return nil, fmt.Errorf("making an answer: %w", err)
+		panic(err) // the callers use values that can be encoded
 	}
-	m := make(Message, headerBytes+flagsBytes)
-	copy(m[responseToAt:], to[requestIDAt:responseToAt])
-	binary.LittleEndian.PutUint32(m[operationAt:], opMsg)
-	m = append(append(m, kindBody), body...)
-	binary.LittleEndian.PutUint32(m, uint32(len(m)))
-	return m, nil
+	return Decision{Reply: Command{Body: body}.build(0, to.RequestID(), 0)}
 }

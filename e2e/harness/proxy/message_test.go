@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,7 +9,7 @@ import (
 // TestWritesInTheBodyComeBesideIt checks this because drivers send the writes of a command in a section of their own, and
 // RunCommand sends them in its body.
 func TestWritesInTheBodyComeBesideIt(t *testing.T) {
-	for kind, list := range map[string]string{"insert": "documents", "update": "updates"} {
+	for kind, list := range map[string]string{"insert": "documents", "update": "updates", "delete": "deletes"} {
 		body, err := bson.Marshal(bson.D{
 			{Key: kind, Value: "x.buckets"},
 			{Key: list, Value: bson.A{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 2}}}},
@@ -19,8 +18,7 @@ func TestWritesInTheBodyComeBesideIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids := make(Message, headerBytes+flagsBytes)
-		binary.LittleEndian.PutUint32(ids[operationAt:], opMsg)
+		ids := answer(make(Message, headerBytes), bson.D{}).Reply
 		c, ok := Parse(Command{Body: body}.Build(ids))
 		if !ok || c.Sequence != list || len(c.Documents) != 2 || c.Documents[1].Lookup("a").AsInt64() != 2 {
 			t.Fatalf("%s: %v, %q, %d documents", kind, ok, c.Sequence, len(c.Documents))

@@ -162,7 +162,7 @@ type Decision struct {
 // caller closes the proxy.
 func NewMessages(target string, decide func(request Message) Decision) (*Proxy, error) {
 	return New(target, func(client, server net.Conn) {
-		m := &messages{decide: decide, client: client, server: server, ended: make(chan struct{}), waiting: map[uint32]Decision{}}
+		m := &messages{decide: decide, client: client, server: server, ended: make(chan struct{}), waiting: map[int32]Decision{}}
 		Both(m.requests, m.answers)
 	})
 }
@@ -186,8 +186,8 @@ type messages struct {
 	client, server net.Conn
 	ended          chan struct{} // closed when the client has disconnected
 
-	mu      sync.Mutex          // guards waiting, and writes to the client
-	waiting map[uint32]Decision // decisions about answers, by request id
+	mu      sync.Mutex         // guards waiting, and writes to the client
+	waiting map[int32]Decision // decisions about answers, by request id
 }
 
 // requests handles the client's requests. When the client disconnects, no answer is needed any more.

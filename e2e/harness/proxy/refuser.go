@@ -16,7 +16,7 @@ type Refusal struct {
 	Whole bool
 }
 
-// Rule decides about one write, which is a document to insert or a statement of an update. Nil lets it pass. Calls may overlap.
+// Rule decides about one write, which is a document to insert or a statement of an update. Nil lets it pass. Calls do not overlap.
 type Rule func(collection string, write bson.Raw) *Refusal
 
 // These are MongoDB's answers when it takes no writes at the moment, no matter what the writes hold.
@@ -83,122 +83,73 @@ func (r *Refuser) Refused() map[int32]int {
 	return maps.Clone(r.refused)
 }
 
-// decide applies the present rule to a request, and counts its refusals.
+// decide applies the present rule to each write of a request, and counts the refusals.
 func (r *Refuser) decide(m Message) Decision {
 	r.mu.Lock()
-	rule := r.rule
-	r.mu.Unlock()
-	asked, ok := Parse(m)
-	if !ok {
-		return Decision{Forward: m}
-	}
-	s := filterWrites(asked, rule)
-	if s == nil {
-		return Decision{Forward: m}
-	}
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, code := range s.codes {
-		r.refused[code]++
+	asked, ok := Parse(m)
+	kind, collection, writes := asked.Write()
+	if !ok || !writes || r.rule == nil {
+		return Decision{Forward: m}
 	}
-	if len(s.kept) > 0 {
-		return Decision{Forward: s.without(asked).Build(m), Change: s.join}
-	}
-	reply, err := Answer(m, s.alone())
-	if err != nil {
-		panic(err) // these values can be encoded
-	}
-	return Decision{Reply: reply}
-}
-
-// filtered is a command with some writes refused.
-type filtered struct {
-	whole  *Refusal
-	kept   []int // the indexes of the writes that pass
-	errors bson.A
-	codes  []int32
-}
-
-// filterWrites applies the rule to each write of a command. It returns nil if all writes pass.
-func filterWrites(c Command, rule Rule) *filtered {
-	kind, collection, ok := c.Write()
-	if !ok || rule == nil {
-		return nil
-	}
-	s := &filtered{}
-	for i, write := range c.Documents {
-		refusal := rule(collection, write)
+	var kept []int // indexes of the writes that pass
+	var refused bson.A
+	refusals := map[int32]int{}
+	passed := Command{Body: asked.Body, Sequence: asked.Sequence}
+	for i, write := range asked.Documents {
+		refusal := r.rule(collection, write)
 		switch {
 		case refusal == nil:
-			s.kept = append(s.kept, i)
+			kept = append(kept, i)
+			passed.Documents = append(passed.Documents, write)
 			continue
 		case refusal.Whole:
-			return &filtered{whole: refusal, codes: []int32{refusal.Code}}
+			r.refused[refusal.Code]++
+			return answer(m, bson.D{{Key: "ok", Value: float64(0)}, {Key: "code", Value: refusal.Code}, {Key: "errmsg", Value: refusal.Message}})
 		}
-		s.codes = append(s.codes, refusal.Code)
-		s.errors = append(s.errors, bson.D{
+		refusals[refusal.Code]++
+		refused = append(refused, bson.D{
 			{Key: "index", Value: int32(i)}, {Key: "code", Value: refusal.Code}, {Key: "errmsg", Value: kind + ": " + refusal.Message},
 		})
 	}
-	if len(s.errors) == 0 {
-		return nil
+	for code, n := range refusals {
+		r.refused[code] += n
 	}
-	return s
+	switch {
+	case len(refused) == 0:
+		return Decision{Forward: m}
+	case len(kept) == 0:
+		return answer(m, bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: refused}, {Key: "ok", Value: float64(1)}})
+	}
+	return Decision{Forward: passed.Build(m), Change: func(answer Message) (Message, error) { return join(answer, refused, kept) }}
 }
 
-// without returns the command for the server, without the refused writes.
-func (s *filtered) without(c Command) Command {
-	left := Command{Body: c.Body, Sequence: c.Sequence}
-	for _, i := range s.kept {
-		left.Documents = append(left.Documents, c.Documents[i])
-	}
-	return left
-}
-
-// alone returns the answer to a command of which the server gets nothing.
-func (s *filtered) alone() bson.D {
-	if s.whole != nil {
-		return bson.D{{Key: "ok", Value: float64(0)}, {Key: "code", Value: s.whole.Code}, {Key: "errmsg", Value: s.whole.Message}}
-	}
-	return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: s.errors}, {Key: "ok", Value: float64(1)}}
-}
-
-// join adds the refusals to the server's answer. It changes the indexes of the server's errors to those of the whole command.
-func (s *filtered) join(answer Message) (Message, error) {
+// join adds the refusals to the server's answer. The server's errors get the indexes that their writes have in the whole command,
+// which kept holds.
+func join(answer Message, refused bson.A, kept []int) (Message, error) {
 	reply, ok := Parse(answer)
 	if !ok {
 		return answer, nil
 	}
-	var answered bson.D
+	var answered struct {
+		Rest   map[string]any `bson:",inline"`
+		Errors []struct {
+			Index int32
+			Rest  map[string]any `bson:",inline"`
+		} `bson:"writeErrors"`
+	}
 	if err := bson.Unmarshal(reply.Body, &answered); err != nil {
 		return nil, err
 	}
-	joined, all := bson.D{}, s.errors
-	for _, e := range answered {
-		if e.Key != "writeErrors" {
-			joined = append(joined, e)
-			continue
+	for _, e := range answered.Errors {
+		e.Rest["index"] = e.Index
+		if int(e.Index) < len(kept) {
+			e.Rest["index"] = int32(kept[e.Index])
 		}
-		own, _ := e.Value.(bson.A)
-		for _, w := range own {
-			all = append(all, s.moved(w))
-		}
+		refused = append(refused, e.Rest)
 	}
+	answered.Rest["writeErrors"] = refused
 	var err error
-	reply.Body, err = bson.Marshal(append(joined, bson.E{Key: "writeErrors", Value: all}))
+	reply.Body, err = bson.Marshal(answered.Rest)
 	return reply.Build(answer), err
-}
-
-// moved changes the index of a server's write error to the index of the write in the whole command.
-func (s *filtered) moved(writeError any) any {
-	d, ok := writeError.(bson.D)
-	if !ok {
-		return writeError
-	}
-	for i, e := range d {
-		if index, ok := e.Value.(int32); ok && e.Key == "index" && int(index) < len(s.kept) {
-			d[i].Value = int32(s.kept[index])
-		}
-	}
-	return d
 }
