@@ -17,7 +17,6 @@ import (
 // others at once. To the client the server looks alive but busy. Its methods may be called by several goroutines.
 type late struct {
 	*proxy.Proxy
-	uri string
 
 	mu       sync.Mutex
 	pace     pace
@@ -35,15 +34,11 @@ type pace struct {
 }
 
 // newLate listens for connections to the server at uri. It delays nothing until Slow is called. The caller closes it.
-func newLate(uri string) (*late, error) {
+func newLate(uri string) (_ *late, err error) {
 	l := &late{}
-	var err error
-	l.Proxy, l.uri, err = proxy.NewMessagesOf(uri, l.decide)
+	l.Proxy, err = proxy.NewMessages(uri, l.decide)
 	return l, err
 }
-
-// URI returns the server's URI with the address of the proxy.
-func (l *late) URI() string { return l.uri }
 
 // Slow sets the pace for commands from now on.
 func (l *late) Slow(p pace) {

@@ -95,8 +95,8 @@ type tapped struct {
 	plain          net.Conn // the client without TLS
 
 	waiting map[int32]*tappedWrite // complete writes without an answer, by request id
-	sending *tappedWrite            // the latest write
-	alone   bool                    // the client has disconnected
+	sending *tappedWrite           // the latest write
+	alone   bool                   // the client has disconnected
 }
 
 // requests forwards the client's messages, piece by piece. After the client has disconnected, the server may still answer.

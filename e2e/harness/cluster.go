@@ -132,40 +132,31 @@ func (c *Cluster) startBrokers(ctx context.Context) error {
 	return nil
 }
 
+// eachBroker joins a text for each broker with commas.
+func (c *Cluster) eachBroker(text func(*Broker) string) string {
+	all := make([]string, len(c.brokers))
+	for i, b := range c.brokers {
+		all[i] = text(b)
+	}
+	return strings.Join(all, ",")
+}
+
 // voters lists the controllers, as the setting controller.quorum.voters expects them.
 func (c *Cluster) voters() string {
-	voters := make([]string, len(c.brokers))
-	for i, b := range c.brokers {
-		voters[i] = fmt.Sprintf("%d@%s", b.id, b.controller)
-	}
-	return strings.Join(voters, ",")
+	return c.eachBroker(func(b *Broker) string { return fmt.Sprintf("%d@%s", b.id, b.controller) })
 }
 
 // Address returns the bootstrap address for clients without a link.
-func (c *Cluster) Address() string {
-	addresses := make([]string, len(c.brokers))
-	for i, b := range c.brokers {
-		addresses[i] = b.direct
-	}
-	return strings.Join(addresses, ",")
-}
+func (c *Cluster) Address() string { return c.eachBroker(func(b *Broker) string { return b.direct }) }
 
 // ListenerAddress returns the bootstrap address for clients of the named listener.
 func (c *Cluster) ListenerAddress(name string) string {
-	addresses := make([]string, len(c.brokers))
-	for i, b := range c.brokers {
-		addresses[i] = b.named[name]
-	}
-	return strings.Join(addresses, ",")
+	return c.eachBroker(func(b *Broker) string { return b.named[name] })
 }
 
 // LinkedAddress returns the bootstrap address for the given client, through its links.
 func (c *Cluster) LinkedAddress(client int) string {
-	addresses := make([]string, len(c.brokers))
-	for i, l := range c.links[client] {
-		addresses[i] = l.Address()
-	}
-	return strings.Join(addresses, ",")
+	return c.eachBroker(func(b *Broker) string { return b.advertised[client] })
 }
 
 // Links returns the links of a client, one for each broker.

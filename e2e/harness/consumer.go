@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,7 +26,7 @@ type Consumer struct {
 // Start starts the program with the given settings and arguments. Its HTTP endpoints listen on a free port. The caller ends it
 // with Terminate or Kill.
 func Start(binary string, settings Settings, args ...string) (*Consumer, error) {
-	address, err := freeAddress()
+	address, err := NewLinkAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -59,16 +58,6 @@ func (c *Consumer) attend(started chan<- error) {
 	}
 	_ = c.command.Wait() // the exit code is in ProcessState
 	close(c.ended)
-}
-
-// freeAddress returns an address of the loopback interface with a free port.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // Address returns the host and port of the process's HTTP endpoints.

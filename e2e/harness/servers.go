@@ -66,14 +66,11 @@ func (s *Servers) watchKeys() error {
 	if !s.GivenMongo || !strings.HasPrefix(s.MongoURI, "mongodb://") || strings.Contains(s.MongoURI, ",") || strings.Contains(s.MongoURI, "tls=true") {
 		return nil
 	}
-	uri, err := url.Parse(s.MongoURI)
+	watch, err := proxy.NewKeys(s.MongoURI)
 	if err != nil {
-		return fmt.Errorf("reading the MongoDB's URI: %w", err)
-	}
-	if s.watch, err = proxy.NewKeys(uri.Host); err != nil {
 		return err
 	}
-	s.programURI = s.watch.Through(uri)
+	s.watch, s.programURI = watch, watch.URI()
 	return nil
 }
 

@@ -24,15 +24,6 @@ import (
 	"strings"
 )
 
-// Command testreport prints a summary of the output of "go test -json" for people. It shows a line per package, the output of
-// failures, and why tests were skipped. It exits with 1 if anything failed, or if no test passed.
-//
-//	testreport -in DIR -of './...' go test -count=1 -json
-//
-// It runs this command on these packages, in the folder DIR, and then each failed test once more, alone. If that passes, the test
-// does not count as failed and is reported as flaky, with both outputs. Some failures get no second run. They are a verdict about
-// lost or doubled data, a panic, a data race, and a package main
-
 func main() {
 	dir := flag.String("in", ".", "the folder in which the command runs")
 	packages := flag.String("of", "./...", "the packages that the command tests")

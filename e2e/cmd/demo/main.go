@@ -26,7 +26,7 @@ import (
 )
 
 // limit bounds the duration of the demo, without the time of -keep.
-const limit = 3 * time.Minute
+const limit = 5 * time.Minute
 
 func main() {
 	keep := flag.Bool("keep", false, "leave everything running at the end")

@@ -163,7 +163,7 @@ func (s *stage) awaitFlush(ctx context.Context) bool {
 // finish waits until all offsets are committed and all rollups are computed. It then ends the consumer with SIGTERM, and returns
 // its last metrics.
 func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
-	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second) // seconds suffice, except on a busy machine
 	defer cancel()
 	topic, _, err := s.reader.Topic(ctx, topicName)
 	if err != nil {

@@ -22,8 +22,6 @@ import (
 // show compares the stored documents with the produced records, and prints the result. kept reports whether the demo goes on
 // afterwards.
 func (s *stage) show(ctx context.Context, kept bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
 	report, err := check.Run(ctx, s.source())
 	if err != nil {
 		return err

@@ -10,20 +10,15 @@ import (
 // forwards all other requests, including look-ups of buckets.
 type Discard struct {
 	*Proxy
-	uri              string
 	inserts, updates atomic.Int64
 }
 
 // NewDiscard listens for connections to the server at uri. The caller closes it.
-func NewDiscard(uri string) (*Discard, error) {
+func NewDiscard(uri string) (_ *Discard, err error) {
 	d := &Discard{}
-	var err error
-	d.Proxy, d.uri, err = NewMessagesOf(uri, d.decide)
+	d.Proxy, err = NewMessages(uri, d.decide)
 	return d, err
 }
-
-// URI returns the server's URI with the address of the proxy.
-func (d *Discard) URI() string { return d.uri }
 
 // Counts returns the number of documents that were inserted and updated. An insert opens a bucket, and an update would add to one.
 func (d *Discard) Counts() (inserts, updates int64) { return d.inserts.Load(), d.updates.Load() }

@@ -22,10 +22,10 @@ type Keys struct {
 	faults []string
 }
 
-// NewKeys listens on a free port for connections to the server at target. The caller closes it.
-func NewKeys(target string) (_ *Keys, err error) {
+// NewKeys listens on a free port for connections to the server at uri. The caller closes it.
+func NewKeys(uri string) (_ *Keys, err error) {
 	w := &Keys{}
-	w.Proxy, err = NewMessages(target, func(m Message) Decision {
+	w.Proxy, err = NewMessages(uri, func(m Message) Decision {
 		w.look(m)
 		return Decision{Forward: m}
 	})

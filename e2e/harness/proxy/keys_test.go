@@ -71,7 +71,7 @@ func TestWatchReadsCommands(t *testing.T) {
 		}
 		arrived <- n
 	}()
-	w, err := NewKeys(listener.Addr().String())
+	w, err := NewKeys("mongodb://" + listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 // methods may be called by several goroutines.
 type Proxy struct {
 	address, target string
+	uri             string // of a MongoDB, through the proxy
 	listening       net.ListenConfig
 	serve           func(client, server net.Conn)
 	working         sync.WaitGroup
@@ -158,27 +159,25 @@ type Decision struct {
 	Change func(answer Message) (Message, error)
 }
 
-// NewMessages listens for connections to the MongoDB at target, and decides about each request. Calls of decide may overlap. The
+// NewMessages listens for connections to the MongoDB at a URI, and decides about each request. Calls of decide may overlap. The
 // caller closes the proxy.
-func NewMessages(target string, decide func(request Message) Decision) (*Proxy, error) {
-	return New(target, func(client, server net.Conn) {
+func NewMessages(uri string, decide func(request Message) Decision) (*Proxy, error) {
+	server, err := url.Parse(uri)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's URI: %w", err)
+	}
+	p, err := New(server.Host, func(client, server net.Conn) {
 		m := &messages{decide: decide, client: client, server: server, ended: make(chan struct{}), waiting: map[int32]Decision{}}
 		Both(m.requests, m.answers)
 	})
+	if err == nil {
+		p.uri = p.Through(server)
+	}
+	return p, err
 }
 
-// NewMessagesOf is NewMessages for the MongoDB at a URI. It also returns the URI through the proxy.
-func NewMessagesOf(uri string, decide func(Message) Decision) (*Proxy, string, error) {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the database's URI: %w", err)
-	}
-	p, err := NewMessages(u.Host, decide)
-	if err != nil {
-		return nil, "", err
-	}
-	return p, p.Through(u), nil
-}
+// URI returns the server's URI with the address of the proxy. It is empty for a proxy that NewMessages did not make.
+func (p *Proxy) URI() string { return p.uri }
 
 // messages is a client's connection and the connection to the server that belongs to it.
 type messages struct {

@@ -51,7 +51,6 @@ func AllBuckets(with Refusal) Rule {
 // full disk of its own. All other messages reach the server. Its methods may be called by several goroutines.
 type Refuser struct {
 	*Proxy
-	uri string
 
 	mu      sync.Mutex
 	rule    Rule
@@ -59,15 +58,11 @@ type Refuser struct {
 }
 
 // NewRefuser listens for connections to the server at uri. The caller closes the refuser.
-func NewRefuser(uri string) (*Refuser, error) {
+func NewRefuser(uri string) (_ *Refuser, err error) {
 	r := &Refuser{refused: map[int32]int{}}
-	var err error
-	r.Proxy, r.uri, err = NewMessagesOf(uri, r.decide)
+	r.Proxy, err = NewMessages(uri, r.decide)
 	return r, err
 }
-
-// URI returns the server's URI with the refuser's address.
-func (r *Refuser) URI() string { return r.uri }
 
 // Obey sets the rule from now on. Nil refuses nothing.
 func (r *Refuser) Obey(rule Rule) {
