@@ -189,15 +189,11 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 	return path, nil
 }
 
-// moduleRoot returns the folder of the module waterwheel, which is the parent of this module's folder.
+// moduleRoot returns the folder of the module waterwheel, which go.mod of this module names.
 func moduleRoot(ctx context.Context) (string, error) {
-	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "waterwheel").Output()
 	if err != nil {
-		return "", fmt.Errorf("asking go for this module's folder: %w", err)
+		return "", fmt.Errorf("asking go for the folder of the program (run this inside e2e/): %w", err)
 	}
-	root := filepath.Dir(filepath.Dir(strings.TrimSpace(string(output))))
-	if _, err := os.Stat(filepath.Join(root, "cmd", "consumer")); err != nil {
-		return "", fmt.Errorf("looking for cmd/consumer (run this inside e2e/): %w", err)
-	}
-	return root, nil
+	return strings.TrimSpace(string(output)), nil
 }

@@ -56,37 +56,31 @@ func (c *Consumer) Metrics(ctx context.Context) (Metrics, error) {
 // Sum adds up the values of a metric over all series that have the given labels, which are pairs of name and value. For a
 // histogram it adds up the sums. A missing metric counts as 0.
 func (m Metrics) Sum(name string, labels ...string) float64 {
-	sum := 0.0
-	for _, metric := range m[name].GetMetric() {
-		if !labelled(metric, labels) {
-			continue
-		}
-		sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
-	}
-	return sum
+	return m.total(name, labels, func(metric *dto.Metric) float64 {
+		return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
+	})
 }
 
 // Count returns the number of observations of a histogram over all series that have the given labels, which are pairs of name and
 // value.
 func (m Metrics) Count(name string, labels ...string) float64 {
-	count := uint64(0)
-	for _, metric := range m[name].GetMetric() {
-		if labelled(metric, labels) {
-			count += metric.GetHistogram().GetSampleCount()
-		}
-	}
-	return float64(count)
+	return m.total(name, labels, func(metric *dto.Metric) float64 { return float64(metric.GetHistogram().GetSampleCount()) })
 }
 
-func labelled(metric *dto.Metric, pairs []string) bool {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		found := false
+func (m Metrics) total(name string, labels []string, value func(*dto.Metric) float64) float64 {
+	sum := 0.0
+	for _, metric := range m[name].GetMetric() {
+		has := map[string]string{}
 		for _, l := range metric.GetLabel() {
-			found = found || l.GetName() == pairs[i] && l.GetValue() == pairs[i+1]
+			has[l.GetName()] = l.GetValue()
 		}
-		if !found {
-			return false
+		counts := true
+		for i := 0; i+1 < len(labels); i += 2 {
+			counts = counts && has[labels[i]] == labels[i+1]
+		}
+		if counts {
+			sum += value(metric)
 		}
 	}
-	return true
+	return sum
 }

@@ -8,11 +8,10 @@ import (
 
 // mode is how the link treats the bytes of every connection.
 type mode struct {
-	held        bool          // nothing passes, and nothing is refused
-	loseAnswers bool          // the server's answers are thrown away
-	delay       time.Duration // delay of each piece in both directions
-	delayed     time.Duration // delay of each piece of an answer
-	most        int           // number of bytes a client may send on a connection. Zero means no limit.
+	held           bool          // nothing passes, and nothing is refused
+	loseAnswers    bool          // the server's answers are thrown away
+	delay, answers time.Duration // delays of each piece from the client, and of each piece of an answer
+	most           int           // number of bytes a client may send on a connection. Zero means no limit.
 }
 
 // Link is the network between a client and one server, under the control of a test. Its methods may be called by several
@@ -56,17 +55,17 @@ func (l *Link) Restore() error {
 }
 
 // Delay delays each piece of up to 256 KiB by d, in both directions.
-func (l *Link) Delay(d time.Duration) { l.change(mode{delay: d}) }
+func (l *Link) Delay(d time.Duration) { l.change(mode{delay: d, answers: d}) }
 
 // DelayAnswers delays each piece of the server's answers by d, like a slow server.
-func (l *Link) DelayAnswers(d time.Duration) { l.change(mode{delayed: d}) }
+func (l *Link) DelayAnswers(d time.Duration) { l.change(mode{answers: d}) }
 
 // Hold stops all bytes. Connections stay open and new ones are accepted, as by a server that does not answer.
 func (l *Link) Hold() { l.change(mode{held: true}) }
 
 // Choke limits each connection to most further bytes from the client. A read in progress may still return a whole piece. Then the
 // link reads nothing more from this connection. Small requests get through slowly, but a large request stops halfway.
-func (l *Link) Choke(most int) { l.change(mode{most: most, delay: chokedDelay}) }
+func (l *Link) Choke(most int) { l.change(mode{most: most, delay: chokedDelay, answers: chokedDelay}) }
 
 // chokedDelay is the delay of each piece on a choked link, so that a new connection is not usable at once.
 const chokedDelay = 20 * time.Millisecond
@@ -200,6 +199,10 @@ func (l *Link) pass(p *pair, answers bool) bool {
 		l.mu.Lock()
 		m, changed := l.mode, l.changed
 		l.mu.Unlock()
+		delay := m.delay
+		if answers {
+			delay = m.answers
+		}
 		switch {
 		case m.held:
 			select {
@@ -210,15 +213,9 @@ func (l *Link) pass(p *pair, answers bool) bool {
 			}
 		case m.loseAnswers && answers:
 			return false
-		case m.delay > 0:
+		case delay > 0:
 			select {
-			case <-time.After(m.delay):
-			case <-p.ended:
-				return false
-			}
-		case m.delayed > 0 && answers:
-			select {
-			case <-time.After(m.delayed):
+			case <-time.After(delay):
 			case <-p.ended:
 				return false
 			}
