@@ -49,8 +49,8 @@ func beforeSharding(t *testing.T, partitions int) *cluster {
 		t.Skip("E2E_MONGODB_URI names no router of a sharded cluster")
 	case err != nil:
 		t.Fatal(err)
-	case len(on.Shards()) < 2:
-		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards())
+	case len(on.Shards) < 2:
+		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards)
 	}
 	return &cluster{stream: s, on: on, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
 }
@@ -369,8 +369,8 @@ func (c *cluster) limitChunks(ctx context.Context, megabytes int, splits bool) e
 // left behind.
 func (c *cluster) countsOf(ctx context.Context, of *mongo.Collection, filter any) (map[string]int64, error) {
 	counts := map[string]int64{}
-	for _, shard := range c.on.Shards() {
-		client, err := mongo.Connect(options.Client().SetHosts(c.on.Members(shard)).SetReplicaSet(shard))
+	for _, shard := range c.on.Shards {
+		client, err := mongo.Connect(options.Client().SetHosts(c.on.Sets[shard]).SetReplicaSet(shard))
 		if err != nil {
 			return nil, err
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -159,7 +161,7 @@ func (r *run) moveChunks(ctx context.Context) {
 
 // stepDown makes the primary of a shard or of the config servers step down.
 func (r *run) stepDown(ctx context.Context) (bool, error) {
-	sets := r.shards.Sets()
+	sets := slices.Sorted(maps.Keys(r.shards.Sets))
 	set, away := sets[r.random.IntN(len(sets))], between(r.random, time.Second, 6*time.Second)
 	r.working.Go(func() {
 		r.note("the primary of %s steps down for %.1fs", set, away.Seconds())

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,10 +21,9 @@ import (
 // Cluster is a sharded cluster, reached through a router.
 type Cluster struct {
 	client *mongo.Client
-	// shards are the names of the shards. sets holds the addresses of the members of each replica set, including the config
-	// servers.
-	shards []string
-	sets   map[string][]string
+	// Shards are the names of the shards. Sets holds the addresses of the members of each replica set, including "config".
+	Shards []string
+	Sets   map[string][]string
 }
 
 // ErrNoRouter means that a server is no router of a sharded cluster.
@@ -33,7 +31,7 @@ var ErrNoRouter = errors.New("the server is no router (mongos) of a sharded clus
 
 // Of asks a router about its cluster. The client still belongs to the caller, who closes it.
 func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
-	c := &Cluster{client: client, sets: map[string][]string{}}
+	c := &Cluster{client: client, Sets: map[string][]string{}}
 	var hello struct {
 		Message string `bson:"msg"`
 	}
@@ -56,12 +54,12 @@ func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
 		if !ok {
 			return nil, fmt.Errorf("the shard %s is no replica set: %s", name, members)
 		}
-		c.sets[name] = strings.Split(hosts, ",")
+		c.Sets[name] = strings.Split(hosts, ",")
 		if name != "config" {
-			c.shards = append(c.shards, name)
+			c.Shards = append(c.Shards, name)
 		}
 	}
-	slices.Sort(c.shards)
+	slices.Sort(c.Shards)
 	return c, nil
 }
 
@@ -69,19 +67,10 @@ func (c *Cluster) admin(ctx context.Context, command bson.D) *mongo.SingleResult
 	return c.client.Database("admin").RunCommand(ctx, command)
 }
 
-// Shards returns the names of the shards.
-func (c *Cluster) Shards() []string { return c.shards }
-
-// Members returns the addresses of the members of a replica set.
-func (c *Cluster) Members(set string) []string { return c.sets[set] }
-
-// Sets returns the names of the replica sets, which are those of the shards and "config".
-func (c *Cluster) Sets() []string { return slices.Sorted(maps.Keys(c.sets)) }
-
 // StepDown makes the primary of a replica set step down. The member is not elected again for the time away.
 func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) error {
 	var errs []error
-	for _, member := range c.sets[set] {
+	for _, member := range c.Sets[set] {
 		err := stepDown(ctx, member, away)
 		if err == nil {
 			return nil
@@ -178,7 +167,7 @@ func (c *Chunks) Move(ctx context.Context) error {
 		return err
 	}
 	one := all[rand.IntN(len(all))]
-	others := slices.DeleteFunc(slices.Clone(c.cluster.shards), func(shard string) bool { return shard == one.Shard })
+	others := slices.DeleteFunc(slices.Clone(c.cluster.Shards), func(shard string) bool { return shard == one.Shard })
 	err = c.cluster.admin(ctx, bson.D{
 		{Key: "moveChunk", Value: c.namespace()},
 		{Key: "bounds", Value: bson.A{one.Min, one.Max}},
