@@ -131,7 +131,7 @@ func (s *stage) crash(ctx context.Context) error {
 func (s *stage) watchUntil(ctx context.Context, end time.Time) error {
 	for time.Now().Before(end) {
 		if m, err := s.consumer.Metrics(ctx); err == nil {
-			s.out.progress("stored %s   lag %.0f   buckets opened %.0f   dead letters %.0f", text.Grouped(int64(m.Sum("waterwheel_measurements_stored_total"))),
+			s.out.progress("stored %.0f   lag %.0f   buckets opened %.0f   dead letters %.0f", m.Sum("waterwheel_measurements_stored_total"),
 				m.Sum("waterwheel_lag_records"), m.Sum("waterwheel_buckets_opened_total"), m.Sum("waterwheel_dead_letters_total"))
 		}
 		select {
