@@ -17,7 +17,7 @@ TESTFLAGS ?=
 PACKAGES ?= ./...
 # Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -compare'; -help lists them
 CHAOSFLAGS ?=
-# Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; -help lists them
+# Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; '-args -help' lists them
 CONTINUITYFLAGS ?=
 # Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -rounds 1'; -help lists them
 BENCHFLAGS ?=
@@ -63,9 +63,8 @@ chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what th
 	cd e2e && go run ./cmd/chaos $(CHAOSFLAGS)
 
 .PHONY: continuity
-continuity: build ## measure how long partitions stand still when consumers come, go or die (E2E_KAFKA_LIBS or E2E_KAFKA_BROKERS, E2E_MONGODB_URI)
-	cd e2e && go build -o ../bin/continuity ./cmd/continuity
-	bin/continuity -consumer bin/waterwheel $(CONTINUITYFLAGS)
+continuity: ## measure how long partitions stand still when consumers come, go or die (E2E_KAFKA_LIBS or E2E_KAFKA_BROKERS, E2E_MONGODB_URI)
+	cd e2e && go test -count=1 -v -timeout=0 ./continuity -run '^TestContinuity$$' -measure $(CONTINUITYFLAGS)
 
 .PHONY: outages
 outages: ## time the recovery from each outage (E2E_KAFKA_LIBS, E2E_MONGODB_URI)

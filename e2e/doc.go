@@ -16,7 +16,7 @@
 //	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
 //
 // Further packages complement the tests. Package chaos with cmd/chaos (make chaos) disturbs consumers and judges what they
-// stored. Package continuity with cmd/continuity (make continuity) measures how long partitions stand still when consumers come,
+// stored. Package continuity (make continuity) measures how long partitions stand still when consumers come,
 // go or die. Package bench with cmd/bench (make bench-e2e) measures the speed of the consumers. Chaos and bench compare waterwheel
 // with the consumer of package naive. Package check judges, package events makes events with their fates, and package harness runs
 // servers and the program.

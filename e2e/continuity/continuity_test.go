@@ -2,9 +2,13 @@ package continuity
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"waterwheel/e2e/bench"
 	"waterwheel/e2e/harness"
 )
 
@@ -21,18 +26,52 @@ var world struct {
 	binary  string
 }
 
+// measure and measured are flags of TestContinuity.
+var (
+	measure  = flag.Bool("measure", false, "measure the scenarios; otherwise TestContinuity is skipped")
+	measured = Options{Settings: harness.Settings{}, Series: 120, Partitions: 12, After: 15 * time.Second, Patience: 5 * time.Minute, Log: os.Stdout}
+)
+
 func TestMain(m *testing.M) {
+	flag.Func("only", "scenarios to measure, comma-separated: kill, kill-static, join, leave, leave-dead, rolling (default: all)", func(list string) error {
+		measured.Scenarios = strings.Split(list, ",")
+		_, err := named(measured.Scenarios)
+		return err
+	})
+	flag.IntVar(&measured.Rate, "rate", 2000, "measurements a second")
+	flag.DurationVar(&measured.Before, "before", time.Minute, "how long to look on before a disturbance, longer than two flushes")
+	flag.Func("set", "a setting of the measured consumers, NAME=VALUE; can be repeated (default: the program's defaults)", harness.Pairs(func(name, value string) {
+		measured.Settings[name] = value
+	}))
 	harness.Main(m, "continuity", func(ctx context.Context, s *harness.Shared) (err error) {
 		if world.binary, err = harness.Build(ctx, s.Dir, false); err != nil {
 			return err
 		}
-		if world.servers, err = harness.StartServers(ctx); err != nil {
+		if world.servers, err = s.Servers(ctx, *measure); err != nil {
 			return err
 		}
-		s.AtEnd(world.servers.Close)
 		fmt.Println("continuity:", world.servers)
 		return nil
 	})
+}
+
+// TestContinuity measures scenarios with the default settings, and prints the table. If a scenario fails, the table has the results
+// before it.
+func TestContinuity(t *testing.T) {
+	if !*measure {
+		t.Skip("nothing is measured: make continuity does, with -measure")
+	}
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM) // an interrupted scenario deletes its data
+	defer stop()
+	o := measured
+	o.Servers, o.Consumer = world.servers, world.binary
+	machine := bench.Machine(ctx, o.Servers)
+	results, err := Run(ctx, o)
+	fmt.Printf("\n%s- %d measurements a second over %d series and %d partitions; undisturbed for %s; %v\n\n%s\n",
+		machine, o.Rate, o.Series, o.Partitions, o.Before, o.Settings, Table(results))
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // TestScenarios checks a killed consumer and an added one. The partitions of the killed consumer stand still for as long as their

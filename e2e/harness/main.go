@@ -34,6 +34,25 @@ func (s *Shared) Mongo() (string, error) {
 	return database.URI(), nil
 }
 
+// Servers returns the servers of StartServers, which run until the tests end. If cluster is true and Kafka's jars are given instead
+// of a Kafka, by E2E_KAFKA_LIBS, Kafka is a cluster of three brokers.
+func (s *Shared) Servers(ctx context.Context, cluster bool) (*Servers, error) {
+	if jars := os.Getenv("E2E_KAFKA_LIBS"); cluster && jars != "" && os.Getenv("E2E_KAFKA_BROKERS") == "" {
+		kafka, err := StartCluster(ctx, ClusterOptions{Jars: jars, Dir: filepath.Join(s.Dir, "kafka"), Brokers: 3})
+		if err != nil {
+			return nil, err
+		}
+		s.AtEnd(kafka.Close)
+		os.Setenv("E2E_KAFKA_BROKERS", kafka.Address()) // StartServers reads this variable
+	}
+	servers, err := StartServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.AtEnd(servers.Close)
+	return servers, nil
+}
+
 func (s *Shared) end() error {
 	var errs []error
 	for _, end := range slices.Backward(s.ends) {

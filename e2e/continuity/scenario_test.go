@@ -1,13 +1,3 @@
-// Package continuity measures how long partitions stand still when members of the group come, go or die. Three consumers run
-// under a steady load, each in its own process. The measure is the time between two durable writes of a partition, as MongoDB
-// shows them. Command continuity in cmd/continuity is its command line.
-//
-// Each scenario has its own topic, group and database. It is measured first undisturbed and then disturbed. At the end the
-// checker says whether every measurement is stored once.
-//
-//	continuity.go  one scenario, from its topic to its result; the table
-//	group.go       the members, their partitions, and the disturbances
-//	watch.go       the load; looks at the stored documents, and the figures computed from them
 package continuity
 
 import (
@@ -16,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +24,7 @@ type Options struct {
 	// Settings are further settings of the consumers. The addresses and names are set by the scenario, the rest are the program's
 	// defaults.
 	Settings harness.Settings
-	// Scenarios are the names of the scenarios to play, in this order.
+	// Scenarios are the names of the scenarios to play, in this order. Empty means all.
 	Scenarios []string
 	// Rate is in measurements a second. Series and Partitions are numbers of series and partitions.
 	Rate, Series, Partitions int
@@ -46,24 +35,6 @@ type Options struct {
 	Patience time.Duration
 	// Log gets lines about the progress.
 	Log io.Writer
-}
-
-// Validate returns an error for every wrong option.
-func (o Options) Validate() error {
-	var wrong []error
-	for _, name := range o.Scenarios {
-		if !slices.Contains(Names(), name) {
-			wrong = append(wrong, fmt.Errorf("no scenario is named %q, only %v", name, Names()))
-		}
-	}
-	if o.Partitions <= members || o.Series < o.Partitions || o.Rate < o.Partitions {
-		wrong = append(wrong, fmt.Errorf("%d partitions, %d series and %d measurements a second: more than %d partitions are needed, and as many of the others",
-			o.Partitions, o.Series, o.Rate, members))
-	}
-	if o.Before <= 0 || o.After <= 0 || o.Patience <= 0 {
-		wrong = append(wrong, fmt.Errorf("times of %s, %s and %s, not more than 0", o.Before, o.After, o.Patience))
-	}
-	return errors.Join(wrong...)
 }
 
 func (o Options) note(format string, args ...any) {
@@ -110,16 +81,16 @@ func Table(results []Result) string {
 // Run plays the scenarios one after the other. It joins the checker's verdicts in the error. Any other error ends the run. In
 // both cases it returns the results so far.
 func Run(ctx context.Context, o Options) ([]Result, error) {
-	if err := o.Validate(); err != nil {
+	toPlay, err := named(o.Scenarios)
+	if err != nil {
 		return nil, err
 	}
 	var results []Result
 	var verdicts []error
-	for _, name := range o.Scenarios {
-		at := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
-		result, err := play(ctx, o, scenarios[at])
+	for _, s := range toPlay {
+		result, err := play(ctx, o, s)
 		if err != nil {
-			return results, errors.Join(append(verdicts, fmt.Errorf("%s: %w", name, err))...)
+			return results, errors.Join(append(verdicts, fmt.Errorf("%s: %w", s.name, err))...)
 		}
 		results, verdicts = append(results, *result), append(verdicts, result.Verdict)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"waterwheel/e2e/harness"
@@ -51,12 +52,20 @@ var scenarios = []scenario{
 	{"rolling", "all three restarted, one after the other", false, rolling, func(int32, owners, owners) bool { return true }},
 }
 
-// Names returns the names of the scenarios.
-func Names() (names []string) {
-	for _, s := range scenarios {
-		names = append(names, s.name)
+// named returns the scenarios with these names. No name stands for all scenarios.
+func named(names []string) ([]scenario, error) {
+	if len(names) == 0 {
+		return scenarios, nil
 	}
-	return names
+	var found []scenario
+	for _, name := range names {
+		at := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no scenario is named %q", name)
+		}
+		found = append(found, scenarios[at])
+	}
+	return found, nil
 }
 
 func killAndStart(_ context.Context, g *group) error {
