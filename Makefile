@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 CHAOSFLAGS ?=
 # Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; '-args -help' lists them
 CONTINUITYFLAGS ?=
-# Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -rounds 1'; -help lists them
+# Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -rounds 1'; '-args -help' lists them
 BENCHFLAGS ?=
 
 .PHONY: help
@@ -89,9 +89,8 @@ bench: ## run the benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-e2e
-bench-e2e: build ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
-	cd e2e && go build -o ../bin/bench ./cmd/bench
-	bin/bench -consumer bin/waterwheel $(BENCHFLAGS)
+bench-e2e: ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS='-args -help')
+	cd e2e && go test -count=1 -v -timeout=0 ./bench -run '^TestMeasure$$' -measure $(BENCHFLAGS)
 
 .PHONY: module
 module: ## write another module path into go.mod and all imports (MODULE=example.com/you/waterwheel)

@@ -16,10 +16,10 @@
 //	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
 //
 // Further packages complement the tests. Package chaos with cmd/chaos (make chaos) disturbs consumers and judges what they
-// stored. Package continuity (make continuity) measures how long partitions stand still when consumers come,
-// go or die. Package bench with cmd/bench (make bench-e2e) measures the speed of the consumers. Chaos and bench compare waterwheel
-// with the consumer of package naive. Package check judges, package events makes events with their fates, and package harness runs
-// servers and the program.
+// stored. Package continuity (make continuity) measures how long partitions stand still when consumers come, go or die. Package
+// bench (make bench-e2e) measures the speed of the consumers. Both measurements are tests with flags. Chaos and bench compare
+// waterwheel with the consumer of package naive. Package check judges, package events makes events with their fates, and package
+// harness runs servers and the program.
 //
 // Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the tests
 // are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.

@@ -1,15 +1,3 @@
-// Package bench measures how fast measurements go from Kafka to MongoDB. The whole program runs as a process of its own. Other
-// ways to do the same run on the same servers, in turns. Command bench in cmd/bench is its command line.
-//
-//	bench.go    peers in turns, and their table
-//	drain.go    a peer's turn
-//	ceiling.go  the loop that only inserts the buckets of waterwheel
-//	load.go     the content of a topic, and its events; topic.go: writing them
-//	stored.go   whether everything is stored, and its size
-//	usage.go    processor time and memory of processes, including the servers
-//	live.go     a consumer that keeps up with a fixed rate; probes.go: the age of a measurement when a query finds it
-//	reading.go  what queries and totals cost
-//	table.go    tables, numbers, the machine and the servers
 package bench
 
 import (
@@ -71,17 +59,17 @@ type Result struct {
 	CPU, ServerCPU, KafkaCPU time.Duration
 	// MaxResident is the maximum resident memory of the process in bytes. Zero means unknown.
 	MaxResident int64
-	// Stored is the number of measurements found in the database. For Discard it is the number that the consumer reports. Missing
-	// is the number of all others. Doubled is the number stored more than once.
-	Stored, Missing, Doubled int64
-	Size                     Size
+	// Stored is the number of measurements found in the database. For Discard it is the number that the consumer reports. Doubled is
+	// the number stored more than once.
+	Stored, Doubled int64
+	Size            Size
 	// Note says into which kind of collection the peer wrote, or what the proxy of Discard answered.
 	Note string
 }
 
 // Complete reports whether each measurement is stored once.
 func (r Result) Complete() bool {
-	return r.Stored == r.Measurements && r.Missing == 0 && r.Doubled == 0
+	return r.Stored == r.Measurements && r.Doubled == 0
 }
 
 func (r Result) rate() float64 { return float64(r.Measurements) / r.Wall.Seconds() }
@@ -91,16 +79,15 @@ func (r Result) each(d time.Duration) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(r.Measurements)
 }
 
-// IncompleteError names the peers that have not stored every measurement once.
-type IncompleteError struct{ Results []Result }
-
-// Error names each incomplete turn with the numbers of stored and of all measurements.
-func (e *IncompleteError) Error() string {
-	lines := make([]string, len(e.Results))
-	for i, r := range e.Results {
-		lines[i] = fmt.Sprintf("round %d: %s stored %d of %d measurements, %d of them more than once", r.Round, r.Peer, r.Stored, r.Measurements, r.Doubled)
+// incomplete returns an error that names each turn after which not every measurement is stored once.
+func incomplete(results ...Result) error {
+	var errs []error
+	for _, r := range results {
+		if !r.Complete() {
+			errs = append(errs, fmt.Errorf("round %d: %s stored %d of %d measurements, %d of them more than once", r.Round, r.Peer, r.Stored, r.Measurements, r.Doubled))
+		}
 	}
-	return strings.Join(lines, "\n")
+	return errors.Join(errs...)
 }
 
 // Plan says what to measure.
@@ -142,8 +129,8 @@ type Report struct {
 const cleanPatience = time.Minute
 
 // Run fills a topic and has each peer drain it once a round, in turns, so that changes of the machine's load affect all peers. It
-// removes its data from the servers. With an *IncompleteError, and with any error after the first round, it also returns a report
-// of the completed rounds.
+// removes its data from the servers. With any error after the first round, such as one about missing measurements, it also returns a
+// report of the completed rounds.
 func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -166,10 +153,7 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if len(report.Results) == 0 {
 		return nil, err
 	}
-	if lacking := slices.DeleteFunc(slices.Clone(report.Results), Result.Complete); len(lacking) > 0 {
-		err = errors.Join(err, &IncompleteError{lacking})
-	}
-	return report, err
+	return report, errors.Join(err, incomplete(report.Results...))
 }
 
 // round has each peer drain the topic once. Every other round has the reverse order. Ceiling follows Waterwheel, whose buckets it
@@ -230,8 +214,8 @@ func (b *Bench) note(format string, args ...any) {
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	l := r.Topic.Load
-	fmt.Fprintf(&b, "%s- %d records of %.0f bytes of JSON, %d series, %d fields, a step of %s, order %s, %g %% late, codec %s, %d partitions\n",
-		r.Machine, l.Records, float64(r.Topic.Bytes)/float64(l.Records), l.Series, l.Fields, l.Step, l.Order, 100*l.Late, l.Codec, l.Partitions)
+	fmt.Fprintf(&b, "%s- %d records of %.0f bytes of JSON, %d series, %d fields, a step of %s, order %s, %g %% late, %d partitions\n",
+		r.Machine, l.Records, float64(r.Topic.Bytes)/float64(l.Records), l.Series, l.Fields, l.Step, l.Order, 100*l.Late, l.Partitions)
 	fmt.Fprintf(&b, "- settings: %s\n", r.Settings)
 	b.WriteString("- medians of the rounds; in brackets the least and the most\n\n")
 	rows := [][]string{{

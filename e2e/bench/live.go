@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,20 +26,6 @@ import (
 type Case struct {
 	Series int
 	Rate   float64
-}
-
-// ParseCases parses the cases of a command line, such as 10000x0.2,100x20.
-func ParseCases(list string) (cases []Case, err error) {
-	for text := range strings.SplitSeq(list, ",") {
-		series, rate, _ := strings.Cut(text, "x")
-		n, errSeries := strconv.Atoi(series)
-		each, errRate := strconv.ParseFloat(rate, 64)
-		if errSeries != nil || errRate != nil || n < 1 || !(each > 0) || math.IsInf(each, 1) {
-			return nil, fmt.Errorf("%q is not a number of series and a rate, as 10000x0.2", text)
-		}
-		cases = append(cases, Case{n, each})
-	}
-	return cases, nil
 }
 
 // Way is a way to store measurements that arrive at a fixed rate.
@@ -144,7 +129,7 @@ type live struct {
 
 // Live runs a storing process and a producer with the rate of the case, and removes their data. In the first fourth of the time the
 // process starts, and finds no bucket of any series. The half after it measures the work, and the last fourth the freshness, with
-// queries. If the case fails, the result holds the figures so far and Trouble.
+// queries. If the case fails, the result holds the figures so far and Failure.
 func (b *Bench) Live(ctx context.Context, c Case, way Way, lasting time.Duration) (LiveResult, error) {
 	l := &live{
 		Bench: b, name: fmt.Sprintf("live-%x", time.Now().UnixNano()), load: Base(),
@@ -170,7 +155,7 @@ func (b *Bench) Live(ctx context.Context, c Case, way Way, lasting time.Duration
 }
 
 func (l *live) run(ctx context.Context, lasting time.Duration) (err error) {
-	if l.kafka, err = newProducer(l.Servers.Brokers, l.name, "none"); err != nil {
+	if l.kafka, err = newProducer(l.Servers.Brokers, l.name); err != nil {
 		return err
 	}
 	defer l.kafka.Close()
@@ -215,14 +200,14 @@ func (l *live) measure(ctx context.Context, lasting time.Duration) error {
 	defer stop()
 	working.Go(func() { l.produce(work) })
 	working.Go(func() { l.probes.write(work) })
-	if err := l.pause(ctx, lasting/4); err != nil {
+	if err := pause(ctx, l.process, lasting/4); err != nil {
 		return err
 	}
 	before, err := l.look(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.pause(ctx, lasting/2); err != nil {
+	if err := pause(ctx, l.process, lasting/2); err != nil {
 		return err
 	}
 	now, err := l.look(ctx)
@@ -237,27 +222,15 @@ func (l *live) measure(ctx context.Context, lasting time.Duration) error {
 		}
 	})
 	defer func() { l.result.Freshness = l.probes.freshness() }()
-	if err := l.pause(ctx, lasting/4); err != nil {
+	if err := pause(ctx, l.process, lasting/4); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(20 * time.Second); !l.probes.end() && time.Now().Before(deadline); {
-		if err := l.pause(ctx, lookEvery); err != nil {
+		if err := pause(ctx, l.process, lookEvery); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// pause waits for d. It returns an error if the process ends.
-func (l *live) pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-l.process.Ended():
-		return fmt.Errorf("it ended by itself:\n%s", l.process.Log())
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // produce writes records of all series in turn at the rate of the case, with the present time, until the context ends.
@@ -285,7 +258,6 @@ type moment struct {
 	at                                  time.Time
 	produced, stored, writes, compacted float64
 	cpu, server                         time.Duration
-	serverKnown                         bool
 }
 
 func (l *live) look(ctx context.Context) (m moment, err error) {
@@ -301,8 +273,7 @@ func (l *live) look(ctx context.Context) (m moment, err error) {
 		m.compacted = metrics.Sum("waterwheel_measurements_compacted_total")
 	}
 	m.at, m.produced = time.Now(), float64(l.written.Load())
-	m.cpu, _ = cpuOf(ctx, l.process.PID())
-	m.server, m.serverKnown = cpuOf(ctx, mongoPID(ctx, l.Servers.MongoURI))
+	m.cpu, m.server = cpuOf(ctx, l.process.PID()), cpuOf(ctx, mongoPID(ctx, l.Servers.MongoURI))
 	return m, nil
 }
 
@@ -313,7 +284,7 @@ func (r *LiveResult) between(before, now moment) {
 	r.Writes, r.Compacted = (now.writes-before.writes)/seconds, (now.compacted-before.compacted)/seconds
 	if stored > 0 {
 		r.CPU = float64((now.cpu - before.cpu).Microseconds()) / stored
-		if now.serverKnown && before.serverKnown {
+		if now.server >= 0 && before.server >= 0 {
 			r.ServerCPU = float64((now.server - before.server).Microseconds()) / stored
 		}
 	}

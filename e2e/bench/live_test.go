@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,24 +51,12 @@ func TestFreshnessOfWhatIsFound(t *testing.T) {
 func TestFiguresAreOfTheTimeBetweenTwoMoments(t *testing.T) {
 	at := time.Now()
 	r := LiveResult{Case: Case{100, 1}, ServerCPU: -1}
-	r.between(moment{at: at, produced: 50, stored: 100, writes: 10, cpu: time.Second, server: time.Second, serverKnown: true},
-		moment{at.Add(10 * time.Second), 1050, 1100, 110, 400, 1500 * time.Millisecond, 3 * time.Second, true})
+	r.between(moment{at: at, produced: 50, stored: 100, writes: 10, cpu: time.Second, server: time.Second},
+		moment{at.Add(10 * time.Second), 1050, 1100, 110, 400, 1500 * time.Millisecond, 3 * time.Second})
 	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.Compacted != 40 || r.CPU != 500 || r.ServerCPU != 2000 || r.Behind() {
 		t.Errorf("%+v", r)
 	}
 	if r.Stored = 80; !r.Behind() {
 		t.Errorf("80 of 100 a second are not said to be behind")
-	}
-}
-
-func TestParseCases(t *testing.T) {
-	cases, err := ParseCases("100x20,1000000x0.02")
-	if want := []Case{{100, 20}, {1_000_000, 0.02}}; err != nil || !slices.Equal(cases, want) {
-		t.Errorf("%v, %v", cases, err)
-	}
-	for _, list := range []string{"", "10000", "0x1", "10x-1", "10x1,"} {
-		if cases, err := ParseCases(list); err == nil {
-			t.Errorf("%q is %v", list, cases)
-		}
 	}
 }

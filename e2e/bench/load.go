@@ -1,16 +1,18 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
 )
 
 // These are orders of the measurements of one series in the log.
@@ -18,15 +20,6 @@ const (
 	InOrder  = "in"       // ordered by time
 	Shuffled = "shuffled" // in an order independent of their times
 )
-
-// codecs are the compressions that a Load may use.
-var codecs = map[string]kgo.CompressionCodec{
-	"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
-	"gzip": kgo.GzipCompression(),
-}
-
-// Codecs returns the names of the compressions that a Load may use.
-func Codecs() string { return strings.Join(slices.Sorted(maps.Keys(codecs)), ", ") }
 
 // Load describes the content of a topic. Each record is one measurement, a JSON object with a time, a meta and numbers.
 type Load struct {
@@ -44,8 +37,6 @@ type Load struct {
 	// Step is the time between two measurements of a series, at least a millisecond. Start is the time of the first ones.
 	Step  time.Duration
 	Start time.Time
-	// Codec is the name of a compression.
-	Codec string
 	// Partitions is the number of partitions of the topic. All records of a series are in one partition.
 	Partitions int
 }
@@ -54,7 +45,7 @@ type Load struct {
 func Base() Load {
 	return Load{
 		Records: 1_000_000, Series: 10_000, Fields: 5, Order: InOrder, Step: time.Second,
-		Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Codec: "none", Partitions: 4,
+		Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Partitions: 4,
 	}
 }
 
@@ -76,8 +67,6 @@ func (l Load) Validate() error {
 	check(l.Order == InOrder || l.Order == Shuffled, "order %q, not %s or %s", l.Order, InOrder, Shuffled)
 	check(l.Late >= 0 && l.Late <= 1, "a late share of %g, not 0 to 1", l.Late)
 	check(l.Step >= time.Millisecond, "a step of %s, not 1ms or more", l.Step)
-	_, known := codecs[l.Codec]
-	check(known, "codec %q, not one of %s", l.Codec, Codecs())
 	check(l.Partitions >= 1 && l.Partitions <= 1000, "%d partitions, not 1 to 1,000", l.Partitions)
 	return errors.Join(wrong...)
 }
@@ -176,4 +165,87 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// Topic is a topic that holds a load.
+type Topic struct {
+	Name string
+	Load Load
+	// Bytes is the size of all values.
+	Bytes int64
+	// Ends are the ends of the log, by partition.
+	Ends []int64
+}
+
+// Fill creates a topic and writes a load into it. The caller deletes the topic.
+func Fill(ctx context.Context, servers *harness.Servers, l Load) (Topic, error) {
+	t := Topic{Name: fmt.Sprintf("bench-%x", time.Now().UnixNano()), Load: l}
+	settings := []string{"retention.ms", "-1", "max.message.bytes", fmt.Sprint(2 * maxEventBytes)}
+	if err := servers.CreateTopic(ctx, t.Name, l.Partitions, settings...); err != nil {
+		return Topic{}, err
+	}
+	if err := t.fill(ctx, servers.Brokers); err != nil {
+		return Topic{}, errors.Join(fmt.Errorf("filling topic %s: %w", t.Name, err), servers.DeleteTopics(context.WithoutCancel(ctx), t.Name))
+	}
+	return t, nil
+}
+
+// fill writes all records, and compares the ends of the log with their number.
+func (t *Topic) fill(ctx context.Context, brokers string) error {
+	producer, err := newProducer(brokers, t.Name)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	writing, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	maker := NewMaker(t.Load)
+	for i := 0; i < t.Load.Records && writing.Err() == nil; i++ {
+		series := maker.Series(i)
+		value := maker.Append(make([]byte, 0, max(t.Load.EventBytes, 192)), i)
+		t.Bytes += int64(len(value))
+		producer.Produce(writing, &kgo.Record{Partition: maker.Partition(series), Key: []byte(sensor(series)), Value: value}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				fail(err)
+			}
+		})
+	}
+	if err := producer.Flush(writing); err != nil || writing.Err() != nil {
+		return errors.Join(context.Cause(writing), err)
+	}
+	kafka, err := check.DialKafka(brokers)
+	if err != nil {
+		return err
+	}
+	defer kafka.Close()
+	if t.Ends, err = kafka.Ends(ctx, check.Topic{Name: t.Name, Partitions: int32(t.Load.Partitions)}); err != nil {
+		return err
+	}
+	sum := int64(0)
+	for _, end := range t.Ends {
+		sum += end
+	}
+	if sum != int64(t.Load.Records) {
+		return fmt.Errorf("the partitions have %d records, not %d", sum, t.Load.Records)
+	}
+	return nil
+}
+
+// These bound the records that wait to be sent. They allow full batches to all partitions.
+const (
+	maxBuffered      = 100_000
+	maxBufferedBytes = 128 << 20
+)
+
+// newProducer returns a producer that writes each record to the partition it names, without compression. The caller closes it.
+func newProducer(brokers, topic string) (*kgo.Client, error) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(20*time.Millisecond),
+		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making a producer to %s: %w", topic, err)
+	}
+	return client, nil
 }

@@ -111,12 +111,12 @@ func TestLateShare(t *testing.T) {
 // TestWrongPlansAreNamed checks that every error in a plan is reported with its value.
 func TestWrongPlansAreNamed(t *testing.T) {
 	t.Parallel()
-	wrong := Plan{Load: Load{Codec: "rar", Order: "none", Late: 2}, Peers: []Peer{"nobody", Ceiling}}
+	wrong := Plan{Load: Load{Order: "none", Late: 2}, Peers: []Peer{"nobody", Ceiling}}
 	err := wrong.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"0 records", "0 series", "0 fields", `"none"`, "2, not 0 to 1", `"rar"`, "0 partitions", "step", "0 rounds with a patience", `"nobody"`, "ceiling inserts again"} {
+	for _, want := range []string{"0 records", "0 series", "0 fields", `"none"`, "2, not 0 to 1", "0 partitions", "step", "0 rounds with a patience", `"nobody"`, "ceiling inserts again"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
 		}

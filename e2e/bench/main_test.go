@@ -27,14 +27,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	defineFlags()
 	harness.Main(m, "bench", func(ctx context.Context, s *harness.Shared) (err error) {
 		if world.binary, err = harness.Build(ctx, s.Dir, false); err != nil {
 			return err
 		}
-		if world.servers, err = harness.StartServers(ctx); err != nil {
+		if world.servers, err = s.Servers(ctx, wanted.measure); err != nil {
 			return err
 		}
-		s.AtEnd(world.servers.Close)
 		fmt.Println("bench:", world.servers)
 		return nil
 	})

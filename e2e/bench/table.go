@@ -12,9 +12,6 @@ import (
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/load"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -54,21 +51,21 @@ func Machine(ctx context.Context, servers *harness.Servers) string {
 		strings.TrimPrefix(runtime.Version(), "go"), commit)
 }
 
-// kafkaVersion guesses the version of a broker from the requests it supports.
+// kafkaVersion guesses the version of the brokers from the requests that the first one supports.
 func kafkaVersion(ctx context.Context, servers *harness.Servers) string {
 	if !servers.GivenKafka {
 		return "embedded (kfake: in memory, in the benchmark's own process)"
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(servers.Brokers, ",")...))
+	kafka, err := check.DialKafka(servers.Brokers)
 	if err != nil {
 		return unknown
 	}
-	defer client.Close()
-	answer, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, client)
-	if err != nil {
-		return unknown
+	defer kafka.Close()
+	brokers, err := kafka.Admin.ApiVersions(ctx)
+	if sorted := brokers.Sorted(); err == nil && len(sorted) > 0 && sorted[0].Err == nil {
+		return sorted[0].VersionGuess()
 	}
-	return kversion.FromApiVersionsResponse(answer).VersionGuess()
+	return unknown
 }
 
 func mongoVersion(ctx context.Context, servers *harness.Servers) string {

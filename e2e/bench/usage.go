@@ -25,21 +25,20 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuOf returns the processor time of a process, in steps of the system's clock (10 ms on Linux). It returns false if the time is
-// unknown.
-func cpuOf(ctx context.Context, pid int) (time.Duration, bool) {
+// cpuOf returns the processor time of a process, in steps of the system's clock (10 ms on Linux). A negative time means unknown.
+func cpuOf(ctx context.Context, pid int) time.Duration {
 	if pid == 0 {
-		return 0, false
+		return -1
 	}
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if err != nil {
-		return 0, false
+		return -1
 	}
 	times, err := p.TimesWithContext(ctx)
 	if err != nil {
-		return 0, false
+		return -1
 	}
-	return time.Duration((times.User + times.System) * float64(time.Second)), true
+	return time.Duration((times.User + times.System) * float64(time.Second))
 }
 
 var residentLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
@@ -95,18 +94,14 @@ func pidOf(ctx context.Context, address string) int {
 type meter struct {
 	pid   int
 	begun time.Duration
-	known bool
 }
 
-func startMeter(ctx context.Context, pid int) meter {
-	begun, known := cpuOf(ctx, pid)
-	return meter{pid, begun, known}
-}
+func startMeter(ctx context.Context, pid int) meter { return meter{pid, cpuOf(ctx, pid)} }
 
 // used returns the processor time since startMeter. A negative time means unknown.
 func (m meter) used(ctx context.Context) time.Duration {
-	now, ok := cpuOf(ctx, m.pid)
-	if !ok || !m.known {
+	now := cpuOf(ctx, m.pid)
+	if now < 0 || m.begun < 0 {
 		return -1
 	}
 	return now - m.begun

@@ -47,13 +47,13 @@ func TestUsageOfAnotherProcess(t *testing.T) {
 	if pid := pidOf(ctx, address); pid != other.Process.Pid {
 		t.Errorf("process %d listens at %s, not %d", pid, address, other.Process.Pid)
 	}
-	if used, ok := cpuOf(ctx, other.Process.Pid); !ok || used <= 0 || used > time.Minute {
-		t.Errorf("it used %s, %v", used, ok)
+	if used := cpuOf(ctx, other.Process.Pid); used <= 0 || used > time.Minute {
+		t.Errorf("it used %s", used)
 	}
 	if bytes := maxResidentOf(other.Process.Pid); bytes < 100<<10 || bytes > 1<<30 {
 		t.Errorf("it had %d bytes", bytes)
 	}
-	if used, ok := cpuOf(ctx, 0); ok {
+	if used := cpuOf(ctx, 0); used >= 0 {
 		t.Errorf("an unknown process used %s", used)
 	}
 	if pid := pidOf(ctx, "192.0.2.1:27017"); pid != 0 {

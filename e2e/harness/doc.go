@@ -6,5 +6,5 @@
 //	servers.go    Kafka and MongoDB, given or embedded; topic.go: topics, producers, calls at a rate
 //	cluster.go    a real Kafka of several brokers; broker.go: one of them
 //	registry.go   a schema registry
-//	main.go       what the tests of a package, or a command, share
+//	main.go       what the tests of a package share
 package harness

@@ -87,32 +87,3 @@ func runTests(m *testing.M, name string, prepare func(context.Context, *Shared) 
 	}
 	return m.Run(), nil
 }
-
-// WithServers calls do with the servers of StartServers and the path of the program, which it builds unless a built one is given.
-// With E2E_KAFKA_LIBS and without E2E_KAFKA_BROKERS, Kafka is a cluster of three brokers.
-func WithServers(ctx context.Context, consumer string, do func(servers *Servers, consumer string) error) (err error) {
-	dir, err := os.MkdirTemp("", "waterwheel-")
-	if err != nil {
-		return fmt.Errorf("making a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if consumer == "" {
-		if consumer, err = Build(ctx, dir, false); err != nil {
-			return err
-		}
-	}
-	if jars := os.Getenv("E2E_KAFKA_LIBS"); jars != "" && os.Getenv("E2E_KAFKA_BROKERS") == "" {
-		cluster, err := StartCluster(ctx, ClusterOptions{Jars: jars, Dir: filepath.Join(dir, "kafka"), Brokers: 3})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, cluster.Close()) }()
-		os.Setenv("E2E_KAFKA_BROKERS", cluster.Address()) // StartServers reads this variable
-	}
-	servers, err := StartServers(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, servers.Close()) }()
-	return do(servers, consumer)
-}
