@@ -198,8 +198,10 @@ func (l *live) measure(ctx context.Context, lasting time.Duration) error {
 	defer working.Wait()
 	work, stop := context.WithCancel(ctx)
 	defer stop()
+	probing, stopProbes := context.WithCancel(work)
+	defer stopProbes()
 	working.Go(func() { l.produce(work) })
-	working.Go(func() { l.probes.write(work) })
+	working.Go(func() { l.probes.write(probing, work) })
 	if err := pause(ctx, l.process, lasting/4); err != nil {
 		return err
 	}
@@ -215,7 +217,7 @@ func (l *live) measure(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	l.result.between(before, now)
-	l.probes.begin()
+	l.probes.begin(time.Now())
 	working.Go(func() {
 		if err := l.probes.watch(work); err != nil && work.Err() == nil {
 			l.fail(err)
@@ -225,7 +227,8 @@ func (l *live) measure(ctx context.Context, lasting time.Duration) error {
 	if err := pause(ctx, l.process, lasting/4); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); !l.probes.end() && time.Now().Before(deadline); {
+	stopProbes()
+	for deadline := time.Now().Add(20 * time.Second); l.probes.freshness().Unseen > 0 && time.Now().Before(deadline); {
 		if err := pause(ctx, l.process, lookEvery); err != nil {
 			return err
 		}

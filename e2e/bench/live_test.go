@@ -34,11 +34,16 @@ func TestLiveInEachWay(t *testing.T) {
 
 func TestFreshnessOfWhatIsFound(t *testing.T) {
 	begin := time.UnixMilli(1_000_000)
-	p := &probes{since: time.Now(), waiting: map[string][]time.Time{}, seen: map[string]time.Time{"p": begin.Add(490 * time.Millisecond)}} // the first 50
-	for i := range 100 {
-		p.waiting["p"] = append(p.waiting["p"], begin.Add(time.Duration(10*i)*time.Millisecond))
+	p := &probes{names: []string{"p", "q"}, seen: map[string]time.Time{}}
+	p.begin(begin.Add(-time.Millisecond))
+	p.since, p.written = time.Now(), 100
+	var first []measured
+	for i := range 50 {
+		first = append(first, measured{"p", begin.Add(time.Duration(10*i) * time.Millisecond)})
 	}
-	p.found(begin.Add(time.Second))
+	before := measured{"q", begin.Add(-time.Second)} // written before the looks began
+	p.found(begin.Add(time.Second), append(first, before))
+	p.found(begin.Add(2*time.Second), first) // found already
 	f := p.freshness()
 	if f.Samples != 50 || f.Unseen != 50 || f.Max != time.Second || f.P50 != 760*time.Millisecond || f.P99 != time.Second {
 		t.Errorf("%+v", f)

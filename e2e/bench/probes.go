@@ -18,14 +18,13 @@ import (
 type probes struct {
 	live  *live
 	names []string
-	seen  map[string]time.Time // time of the newest measurement found, by name
 
 	mu      sync.Mutex
-	record  bool
-	waiting map[string][]time.Time // times of measurements not found yet, in order
+	since   time.Time            // when the looks began. Zero means that no measurement counts yet.
+	written int                  // measurements that count, because they are younger
+	seen    map[string]time.Time // time of the newest measurement found, by name
 	samples []time.Duration
 	looks   int
-	since   time.Time // when the looks began
 }
 
 const (
@@ -36,15 +35,15 @@ const (
 )
 
 func newProbes(l *live) *probes {
-	p := &probes{live: l, seen: map[string]time.Time{}, waiting: map[string][]time.Time{}}
+	p := &probes{live: l, seen: map[string]time.Time{}}
 	for i := range l.load.Partitions {
 		p.names = append(p.names, fmt.Sprintf("probe-%d", i))
 	}
 	return p
 }
 
-// write writes records of all probes in turn, until the context ends.
-func (p *probes) write(ctx context.Context) {
+// write writes records of all probes in turn, until the first context ends. The second context sends them.
+func (p *probes) write(ctx, sending context.Context) {
 	ticks := time.NewTicker(probeEvery / time.Duration(len(p.names)))
 	defer ticks.Stop()
 	for n := 0; ; n++ {
@@ -55,37 +54,28 @@ func (p *probes) write(ctx context.Context) {
 		}
 		i, now := n%len(p.names), time.Now().Truncate(time.Millisecond)
 		p.mu.Lock()
-		if p.record {
-			p.waiting[p.names[i]] = append(p.waiting[p.names[i]], now)
+		if !p.since.IsZero() && now.After(p.since) {
+			p.written++
 		}
 		p.mu.Unlock()
-		p.live.send(ctx, int32(i), p.live.maker.AppendAt(nil, p.names[i], i, n, now))
+		p.live.send(sending, int32(i), p.live.maker.AppendAt(nil, p.names[i], i, n, now))
 	}
 }
 
-// begin starts the recording. Measurements written from now on count.
-func (p *probes) begin() {
+// begin makes measurements count that are written from now on.
+func (p *probes) begin(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record, p.since = true, time.Now()
+	p.since = now
 	for _, name := range p.names {
-		p.seen[name] = time.Now()
+		p.seen[name] = now
 	}
 }
 
-// end stops the recording, and reports whether all counted measurements were found.
-func (p *probes) end() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.record = false
-	return p.unseen() == 0
-}
-
-func (p *probes) unseen() (n int) {
-	for _, waiting := range p.waiting {
-		n += len(waiting)
-	}
-	return n
+// measured is a measurement of a probe.
+type measured struct {
+	name string
+	at   time.Time
 }
 
 // watch looks until the context ends.
@@ -96,18 +86,19 @@ func (p *probes) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		look = func(ctx context.Context, from time.Time) error { return p.read(ctx, series, from) }
+		look = func(ctx context.Context, from time.Time) ([]measured, error) { return p.read(ctx, series, from) }
 	}
 	for ctx.Err() == nil {
 		begun, from := time.Now(), time.Now()
-		for _, at := range p.seen {
+		for _, at := range p.seen { // only this goroutine changes it
 			from = slices.MinFunc([]time.Time{from, at}, time.Time.Compare)
 		}
-		if err := look(ctx, from); err != nil {
+		found, err := look(ctx, from)
+		if err != nil {
 			return fmt.Errorf("looking for a probe's measurements: %w", err)
 		}
 		now := time.Now()
-		p.found(now)
+		p.found(now, found)
 		select {
 		case <-ctx.Done():
 		case <-time.After(max(25*time.Millisecond, (looksShare-1)*now.Sub(begun))):
@@ -116,26 +107,26 @@ func (p *probes) watch(ctx context.Context) error {
 	return nil
 }
 
-// read asks package reader for the newest measurement of each probe.
-func (p *probes) read(ctx context.Context, series *reader.Series, from time.Time) error {
+// read asks package reader for the measurements of all probes.
+func (p *probes) read(ctx context.Context, series *reader.Series, from time.Time) (found []measured, err error) {
 	query := reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$in", Value: p.names}}}}, From: from}
-	for m, err := range series.Latest(ctx, query) {
+	for m, err := range series.Find(ctx, query) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		name, _ := m.Meta.Document().Lookup("sensor").StringValueOK()
-		p.seen[name] = m.Time
+		found = append(found, measured{name, m.Time})
 	}
-	return nil
+	return found, nil
 }
 
-// plain looks for newer documents by the index on series and time.
-func (p *probes) plain(ctx context.Context, from time.Time) error {
+// plain looks for documents by the index on series and time.
+func (p *probes) plain(ctx context.Context, from time.Time) (found []measured, err error) {
 	cursor, err := p.live.database.Collection(p.live.name).Find(ctx, bson.D{
 		{Key: "meta.sensor", Value: bson.D{{Key: "$in", Value: p.names}}}, {Key: "time", Value: bson.D{{Key: "$gt", Value: from}}},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var documents []struct {
 		Meta struct{ Sensor string }
@@ -143,23 +134,20 @@ func (p *probes) plain(ctx context.Context, from time.Time) error {
 	}
 	err = cursor.All(ctx, &documents)
 	for _, d := range documents {
-		if d.Time.After(p.seen[d.Meta.Sensor]) {
-			p.seen[d.Meta.Sensor] = d.Time
-		}
+		found = append(found, measured{d.Meta.Sensor, d.Time})
 	}
-	return err
+	return found, err
 }
 
 // found records the age of the measurements that a look at this moment has found for the first time.
-func (p *probes) found(now time.Time) {
+func (p *probes) found(now time.Time, found []measured) {
+	slices.SortFunc(found, func(a, b measured) int { return a.at.Compare(b.at) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, waiting := range p.waiting {
-		for len(waiting) > 0 && !waiting[0].After(p.seen[name]) {
-			p.samples = append(p.samples, now.Sub(waiting[0]))
-			waiting = waiting[1:]
+	for _, m := range found {
+		if m.at.After(p.seen[m.name]) {
+			p.samples, p.seen[m.name] = append(p.samples, now.Sub(m.at)), m.at
 		}
-		p.waiting[name] = waiting
 	}
 	p.looks++
 }
@@ -177,7 +165,7 @@ func (p *probes) freshness() Freshness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := FreshnessOf(p.samples)
-	f.Unseen, f.Step = p.unseen(), time.Since(p.since)/time.Duration(max(1, p.looks))
+	f.Unseen, f.Step = p.written-len(p.samples), time.Since(p.since)/time.Duration(max(1, p.looks))
 	return f
 }
 
