@@ -76,14 +76,23 @@ func Main(m *testing.M, name string, prepare func(context.Context, *Shared) erro
 func runTests(m *testing.M, name string, prepare func(context.Context, *Shared) error) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	err = Share(name, func(s *Shared) error {
+		if err := prepare(ctx, s); err != nil {
+			return err
+		}
+		code = m.Run()
+		return nil
+	})
+	return code, err
+}
+
+// Share makes a folder and calls do with it. Then it ends whatever AtEnd was called for, and deletes the folder.
+func Share(name string, do func(*Shared) error) (err error) {
 	dir, err := os.MkdirTemp("", "waterwheel-"+name+"-")
 	if err != nil {
-		return 0, fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("making a folder: %w", err)
 	}
 	s := &Shared{Dir: dir}
 	defer func() { err = errors.Join(err, s.end()) }()
-	if err := prepare(ctx, s); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return do(s)
 }

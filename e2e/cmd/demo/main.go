@@ -47,7 +47,17 @@ func run(ctx context.Context, out *screen, consumer string, keep bool) error {
 	for _, name := range []string{"E2E_KAFKA_BROKERS", "E2E_KAFKA_LIBS", "E2E_MONGODB_URI", "E2E_SEGMENTS"} {
 		os.Unsetenv(name) // the demo leaves the servers of the tests alone
 	}
-	return harness.WithServers(ctx, consumer, func(servers *harness.Servers, consumer string) (err error) {
+	return harness.Share("demo", func(shared *harness.Shared) error {
+		if consumer == "" {
+			var err error
+			if consumer, err = harness.Build(ctx, shared.Dir, false); err != nil {
+				return err
+			}
+		}
+		servers, err := shared.Servers(ctx, false)
+		if err != nil {
+			return err
+		}
 		out.step(green, "✓", "embedded Kafka at %s and %s", servers.Brokers, servers.MongoURI)
 		s := &stage{out: out, servers: servers, binary: consumer, settings: settings(servers), book: events.NewBook()}
 		if s.reader, err = check.DialKafka(servers.Brokers); err != nil {
