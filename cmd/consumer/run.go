@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -155,13 +156,20 @@ func (p *process) work(ctx, closing context.Context) error {
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) }, Topics: topics.state.Load,
 		})
 	})
-	cared := map[string]bool{}
-	care := func(topics ...string) { // starts the watchers of the collections of topics; a topic that came back has one
-		for _, topic := range topics {
-			if cared[topic] {
+	cared := map[string]context.CancelFunc{}
+	care := func(all, added []string) { // starts the watchers of the collections of added topics, and ends those of topics that are gone
+		for topic, end := range cared {
+			if !slices.Contains(all, topic) {
+				end()
+				delete(cared, topic)
+			}
+		}
+		for _, topic := range added {
+			if cared[topic] != nil {
 				continue
 			}
-			cared[topic] = true
+			caring, end := context.WithCancel(watching)
+			cared[topic] = end
 			watch := p.collectionWatch(n, consumer, topic)
 			watch.missing = func(ctx context.Context) {
 				err := n.RefuseEmpty(ctx, topic)
@@ -170,18 +178,18 @@ func (p *process) work(ctx, closing context.Context) error {
 				}
 				p.log.Debug("the collection of a topic is not set up", "topic", topic, "err", err)
 			}
-			watchers.Go(func() { watch.run(watching, collectionInterval) })
+			watchers.Go(func() { watch.run(caring, collectionInterval) })
 		}
-		watchers.Go(func() { p.makeMetaIndexes(watching, n, topics) })
+		watchers.Go(func() { p.makeMetaIndexes(watching, n, added) })
 	}
-	care(n.Config.Kafka.Topics...)
+	care(n.Config.Kafka.Topics, n.Config.Kafka.Topics)
 	if p.config.Kafka.HasPatterns() {
 		topics.look = func(ctx context.Context, order connect.Precedence) (config.Config, map[string]error, error) {
 			return connect.Match(ctx, n.Kafka, p.config, order, p.log)
 		}
 		topics.read = func(topics, added []string) {
 			n.Kafka.Route(topics)
-			care(added...)
+			care(topics, added)
 			membership.Subscribe(topics)
 		}
 		watchers.Go(func() { topics.run(watching, topicsInterval) })
