@@ -75,7 +75,7 @@ func (r *Report) String() string {
 		letters = append(letters, fmt.Sprintf("%s %d", reason, r.DeadLetters[reason]))
 	}
 	return fmt.Sprintf("%d records (%d tombstones): %d valid measurements, stored once %d, missing %d, doubled %d, unknown %d; "+
-		"%d buckets (%d closed), %d segments (and %d that ended); letters: %s (%d repeated); %d offsets not committed; %d faults",
+		"%d buckets (%d closed), %d segments (and %d that ended); dead letters: %s (%d repeated); %d offsets not committed; %d faults",
 		r.Records, r.Tombstones, r.Valid, r.Stored, r.Missing, r.Doubled, r.Unknown, r.Buckets, r.Closed, r.Segments, r.Ended,
 		strings.Join(letters, ", "), r.Repeated, r.Uncommitted, r.FaultCount)
 }

@@ -185,7 +185,7 @@ func (d *Decoder) frameOf(header string, value []byte) (f schemaFrame, err *Deco
 		return f, newError(d.notRead(), "", "the header %s is %s, which names no schema: send an id (a zero byte and four bytes) or a GUID (a byte 1 and sixteen bytes)", header, quoteText(named))
 	}
 	if !hasFrame(value) {
-		return f, newError(d.notRead(), "", "%s does not begin with the frame of a schema registry (a zero byte and the four bytes of an id), and no header %s names a schema: "+
+		return f, newError(d.notRead(), "", "%s does not begin with the frame of a schema registry (a zero byte and an id), and no header %s names a schema: "+
 			"send it with a serializer of the registry, or set %s", quoteText(value), header, map[Format]string{
 			Avro: "EVENT_SCHEMA_FILE to the schema of all events", Protobuf: "EVENT_PROTOBUF_FILE to the descriptors of all events",
 		}[d.options.Format])
