@@ -175,7 +175,7 @@ type Flushing struct {
 
 // Rollup holds which totals of measurements are stored, and for which windows.
 type Rollup struct {
-	Levels     RollupLevels  `env:"ROLLUP_LEVELS" shown:"off" doc:"levels of totals of the numeric fields of each series: 1m (by minute), 1h (by hour) and 1d (by day, which needs 1h), comma-separated. A colon after a level gives the time that its rows are kept, such as 1m:2160h,1h:17520h,1d. Without it the rows are kept for ever. Level 1h of measurements is the time series measurements_1h"`
+	Levels     RollupLevels  `env:"ROLLUP_LEVELS" shown:"off" doc:"levels of totals of the numeric fields of each series: 1m (by minute), 1h (by hour) and 1d (by day, which needs 1h), comma-separated. A colon after a level gives the time that its rows are kept, such as 1m:2160h,1h:17520h,1d. Without it the rows are kept for ever. Level 1h of measurements is the time series measurements_1h. Consumers maintain existing levels that are not named here, too: only waterwheel rollup drop ends a level"`
 	Fields     []string      `env:"ROLLUP_FIELDS" shown:"all" doc:"fields that have totals, comma-separated, such as celsius,wind.*; * stands for any text"`
 	Interval   time.Duration `env:"ROLLUP_INTERVAL,default=1h" min:"1s" max:"24h" doc:"time between two passes that bring the totals of a partition up to date. A longer time costs less, because the cost of a pass depends on series and not on measurements"`
 	Share      Share         `env:"ROLLUP_SHARE,default=0.1" doc:"largest share of its time that a process works on totals, 0.01 to 1. The process pauses in between, unless the totals are two intervals late"`

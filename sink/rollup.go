@@ -88,7 +88,7 @@ func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
 		return state, err
 	}
 	state.Options, state.Segments = d.Options, d.Segments
-	if state.Defined, err = collection.ReadRollups(ctx, r.ports.Options); err != nil {
+	if state.Defined, err = r.Defined(ctx); err != nil {
 		return state, err
 	}
 	for _, defined := range state.Defined.Levels {
@@ -104,6 +104,11 @@ func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
 		state.Levels = append(state.Levels, level)
 	}
 	return state, nil
+}
+
+// Defined reads which levels the time series has at the moment.
+func (r *Rollups) Defined(ctx context.Context) (rollup.Definition, error) {
+	return collection.ReadRollups(ctx, r.ports.Options)
 }
 
 // Owned is a partition that this process owns, by the claim in its document.

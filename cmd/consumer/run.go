@@ -29,7 +29,6 @@ import (
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/record"
-	"waterwheel/internal/rollup"
 	"waterwheel/internal/status"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -194,9 +193,7 @@ func (p *process) work(ctx, closing context.Context) error {
 		}
 		watchers.Go(func() { topics.run(watching, topicsInterval) })
 	}
-	if len(p.config.Rollup.Levels) > 0 {
-		watchers.Go(func() { keeper.New(p.keeping(n, consumer)).Run(watching) })
-	}
+	watchers.Go(func() { keeper.New(p.keeping(n, consumer)).Run(watching) }) // the levels are those that time series have
 	err = membership.Run(working)
 	if lost, ok := errors.AsType[*claim.LostContentError](context.Cause(working)); ok {
 		err = lost
@@ -236,7 +233,7 @@ func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, t
 func (p *process) keeping(n *connect.Connections, consumer *pipeline.Consumer) keeper.Options {
 	c := p.config
 	return keeper.Options{
-		Rollups: n.Rollups, Levels: rollup.Levels(c.Rollup.Levels), Interval: c.Rollup.Interval, Share: float64(c.Rollup.Share),
+		Rollups: n.Rollups, Interval: c.Rollup.Interval, Share: float64(c.Rollup.Share),
 		Partitions: func() []keeper.Partition {
 			return owned(consumer.Statuses(), n.Kafka.ClusterID(), c.Kafka.GroupID, time.Now())
 		},

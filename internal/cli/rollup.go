@@ -20,8 +20,9 @@ import (
 
 func (p *Program) rollupCommand() *cobra.Command {
 	return family("rollup", "Show rollups, build them for past measurements, and check them",
-		"Rollups are totals of measurements by minute, hour and day. `waterwheel run` maintains the levels of ROLLUP_LEVELS. These\n"+
-			"commands work on the rollups of the time series of KAFKA_TOPICS. Consumers may keep running.",
+		"Rollups are totals of measurements by minute, hour and day. `waterwheel run` creates the levels of ROLLUP_LEVELS, and\n"+
+			"maintains all levels until `waterwheel rollup drop` deletes them. These commands work on the rollups of the time series\n"+
+			"of KAFKA_TOPICS. Consumers may keep running.",
 		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupExportCommand(), p.rollupDropCommand())
 }
 
@@ -152,8 +153,10 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "drop LEVEL",
 		Short: "Delete the rows of a level, with its collections",
-		Long: "Deletes a level with all its rows, including rows whose measurements have expired. Remove the level from ROLLUP_LEVELS\n" +
-			"first: a consumer that starts with the level in its settings creates it again.",
+		Long: "Deletes a level with all its rows, including rows whose measurements have expired. Only this command ends a level:\n" +
+			"consumers keep a level up to date until then, even if ROLLUP_LEVELS does not name it. First remove the level from\n" +
+			"ROLLUP_LEVELS of all consumers, because a consumer that starts with the level in its settings creates it again. Consumers\n" +
+			"may keep running. The command waits for MONGODB_WRITE_TIMEOUT, so that no consumer is still storing rows of the level.",
 		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -193,15 +196,23 @@ type rollupDrop struct {
 // planLevelDrop rejects the deletion of a level from which another one is folded.
 func planLevelDrop(ctx context.Context, s timeSeries, level rollup.Level) (*rollupDrop, error) {
 	view := &rollupDrop{Series: s.name, Collection: level.SeriesName(s.name)}
-	r, command, err := rollups(ctx, s)
+	has, err := s.HasLevel(ctx, level.Name)
 	if err != nil {
-		return view, err
+		return view, fmt.Errorf("%s: %w", s.name, err)
 	}
-	defer r.Close()
-	switch {
-	case !command.Levels().Has(level.Name):
+	if !has {
+		r, command, err := rollups(ctx, s)
+		if err != nil {
+			return view, err
+		}
+		defer r.Close()
 		return view, fmt.Errorf("%s has no level %s: it has %s", s.name, level.Name, command.Levels())
-	case level.Name == rollup.Hour && command.Levels().Has(rollup.Day):
+	}
+	days, err := s.HasLevel(ctx, rollup.Day)
+	switch {
+	case err != nil:
+		return view, fmt.Errorf("%s: %w", s.name, err)
+	case level.Name == rollup.Hour && days:
 		return view, fmt.Errorf("%s: the level 1d is computed from the level 1h: drop 1d first", s.name)
 	}
 	return view, nil

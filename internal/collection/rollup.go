@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,11 +47,15 @@ func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, 
 func (t TimeSeries) LevelNames(ctx context.Context) (names []string, err error) {
 	have, err := ReadRollups(ctx, t.Ports().Options)
 	for _, l := range have.Levels {
-		if level, ok := l.Level(); ok {
-			names = append(names, level.SeriesName(t.name))
-		}
+		names = append(names, t.levelName(l))
 	}
 	return names, err
+}
+
+// levelName returns the name of the time series of a level.
+func (t TimeSeries) levelName(l rollup.DefinedLevel) string {
+	level, _ := l.Level() // ReadDefinition refuses unknown levels
+	return level.SeriesName(t.name)
 }
 
 // SetupRollups makes the missing collections of the rollups of a time series that is set up. It notes the levels in the options
@@ -76,6 +81,18 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 		t.log().Warn("the rollups are not sharded like their time series", "err", err, "way_out", "waterwheel collection shard --yes")
 	}
 	return nil
+}
+
+// WarnOfOtherLevels logs which levels the time series has besides levels, those of ROLLUP_LEVELS. Consumers maintain them too.
+func (t TimeSeries) WarnOfOtherLevels(ctx context.Context, levels rollup.Levels) error {
+	have, err := ReadRollups(ctx, t.Ports().Options)
+	for _, l := range have.Levels {
+		if !levels.Has(l.Name) {
+			t.log().Warn("ROLLUP_LEVELS lacks a level that the collection has: consumers keep this level up to date all the same",
+				"level", l.Name, "way_out", "add it to ROLLUP_LEVELS, or delete it with `waterwheel rollup drop "+l.Name+"`")
+		}
+	}
+	return err
 }
 
 // shardRollups shards levels by the key of the time series, whose options are base. It does nothing if the time series is not
@@ -109,12 +126,19 @@ func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base
 // noteTries bounds how often the note of the levels is written because others write it at the same time.
 const noteTries = 5
 
-// noteLevels notes which levels a time series has. An existing level keeps the time from which it is complete, unless it gets
-// fields that its earlier rows may lack.
+// noteLevels adds levels to those that a time series has. All of them then have these rules, because days are folded from hours. An
+// existing level keeps the time from which it is complete, unless it gets fields that its earlier rows may lack.
 func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
 	return t.changeLevels(ctx, func(list []rollup.DefinedLevel) (_ []rollup.DefinedLevel, err error) {
+		names := make([]string, 0, len(list)+len(levels))
+		for _, level := range list {
+			names = append(names, level.Name)
+		}
 		for _, level := range levels {
-			if list, err = t.withLevel(ctx, list, level, rules); err != nil {
+			names = append(names, level.Name)
+		}
+		for _, name := range names {
+			if list, err = t.withLevel(ctx, list, name, rules); err != nil {
 				return nil, err
 			}
 		}
@@ -141,15 +165,15 @@ func (t TimeSeries) changeLevels(ctx context.Context, change func([]rollup.Defin
 }
 
 // withLevel adds a level to a list, or changes the rules of a level in the list.
-func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
-	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
-	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
+func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, name string, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
+	wanted := rollup.DefinedLevel{Name: name, Count: rules.CountField(), Fields: rules.Fields}
+	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == name })
 	same := false
 	if at >= 0 {
 		have := list[at]
 		if have.Count != wanted.Count {
 			return nil, fmt.Errorf("the rows of %s count their measurements in %q, but ROLLUP_COUNT_FIELD is %q: set ROLLUP_COUNT_FIELD to %q, or drop the level with `waterwheel rollup drop %s`",
-				level.SeriesName(t.name), have.Count, wanted.Count, have.Count, level.Name)
+				t.levelName(have), have.Count, wanted.Count, have.Count, name)
 		}
 		wanted.Since, same = have.Since, slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0
 	}
@@ -213,29 +237,50 @@ func encoded(levels []rollup.DefinedLevel) bson.Raw {
 	return mongodb.Document(bson.D{{Key: fieldLevels, Value: levels}})
 }
 
-// DropRollup removes a level from the time series. It first removes the level from the definition, so that no keeper stores rows
-// any more, and then drops its collections. False means that the time series does not have the level.
+// DropRollup removes a level from the time series. It first removes the level from the definition. A keeper reads the definition
+// before each write of rows. So DropRollup waits until a write that was sent before has ended, and then drops the collections. False
+// means that the time series does not have the level.
 func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) {
-	have, err := ReadRollups(ctx, t.Ports().Options)
-	if err != nil {
+	if has, err := t.HasLevel(ctx, level); err != nil || !has {
 		return false, err
 	}
-	of, ok := rollup.LevelOf(level)
-	if _, defined := have.Level(level); !ok || !defined {
-		return false, nil
-	}
-	err = t.changeLevels(ctx, func(list []rollup.DefinedLevel) ([]rollup.DefinedLevel, error) {
+	err := t.changeLevels(ctx, func(list []rollup.DefinedLevel) ([]rollup.DefinedLevel, error) {
 		return slices.DeleteFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level }), nil
 	})
 	if err != nil {
 		return true, err
 	}
-	for _, collection := range timeseries.Collections(of.SeriesName(t.name)) {
+	select {
+	case <-time.After(t.db.WriteTimeout()):
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+	for _, collection := range timeseries.Collections(t.levelName(rollup.DefinedLevel{Name: level})) { // the options are the last
 		if err := t.db.Translate(t.driver().Collection(collection).Drop(ctx)); err != nil {
 			return true, mongodb.Failure("dropping "+collection, err)
 		}
 	}
 	return true, nil
+}
+
+// HasLevel reports whether the time series has a level, or collections that an interrupted DropRollup has left.
+func (t TimeSeries) HasLevel(ctx context.Context, level string) (bool, error) {
+	have, err := ReadRollups(ctx, t.Ports().Options)
+	if err != nil {
+		return false, err
+	}
+	if _, defined := have.Level(level); defined {
+		return true, nil
+	}
+	of, known := rollup.LevelOf(level)
+	if !known {
+		return false, nil
+	}
+	left, err := ReadDefinition(ctx, Of(t.db, of.SeriesName(t.name)).Ports().Options)
+	if errors.Is(err, ErrNotSetUp) {
+		return false, nil
+	}
+	return err == nil && left.RollupOf == t.name, err
 }
 
 // WholeSince notes from when on the levels of the time series are complete, if that is earlier than noted before. The zero time

@@ -69,7 +69,8 @@ func (n *Connections) Store(topic string) *sink.Store {
 	return n.stores[topic]
 }
 
-// Rollups returns the rollups of the time series of each topic. There are none without ROLLUP_LEVELS.
+// Rollups returns the rollups of the time series of each topic. A time series need not have levels, but it may get some from
+// another consumer.
 func (n *Connections) Rollups() map[string]*sink.Rollups {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -123,7 +123,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
-	rolled, nested, err := n.setUpRollups(ctx, c, series, topic)
+	nested, err := n.setUpRollups(ctx, c, series, topic)
 	ready.Rollups = ready.Rollups || len(c.Rollup.Levels) > 0
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,31 +131,33 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 		MaxCount: c.Bucket.MaxCount, WriteTimeout: n.Config.MongoDB.WriteTimeout, Lease: n.held,
 		StoredBytes: min(sink.DefaultStoredBytes, Budget(n.Config)/storedShare), Metrics: n.metrics, Logger: n.Database.Log(),
 	})
-	if rolled {
-		n.rollups[topic] = sink.RollupsOf(n.Database, c.SeriesFor(topic))
-	}
+	n.rollups[topic] = sink.RollupsOf(n.Database, c.SeriesFor(topic))
 	if nested != nil {
 		n.nested[c.SeriesFor(topic)] = nested
 	}
 	return err
 }
 
-// setUpRollups creates the collections of the rollups of a topic, and reports whether there are some.
-func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series collection.TimeSeries, topic string) (bool, mongodb.Collection, error) {
-	if len(c.Rollup.Levels) == 0 {
-		return false, nil, nil
+// setUpRollups creates the collections of the rollups of a topic. It returns the collection of nested documents, or nil if there is
+// none.
+func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series collection.TimeSeries, topic string) (mongodb.Collection, error) {
+	levels := rollup.Levels(c.Rollup.Levels)
+	if len(levels) > 0 {
+		if err := series.SetupRollups(ctx, levels, c.Rollup.Rules(), SeriesSettings(n.Config)); err != nil {
+			return nil, err
+		}
 	}
-	if err := series.SetupRollups(ctx, rollup.Levels(c.Rollup.Levels), c.Rollup.Rules(), SeriesSettings(n.Config)); err != nil {
-		return false, nil, err
+	if err := series.WarnOfOtherLevels(ctx, levels); err != nil {
+		return nil, err
 	}
-	if c.Rollup.Nested.Collection == "" {
-		return true, nil, nil
+	if len(levels) == 0 || c.Rollup.Nested.Collection == "" {
+		return nil, nil
 	}
 	nested, err := collection.Nested(ctx, n.Database, c.Rollup.Nested.For(topic))
 	if err != nil {
-		return true, nil, fmt.Errorf("ROLLUP_NESTED: %w", err)
+		return nil, fmt.Errorf("ROLLUP_NESTED: %w", err)
 	}
-	return true, nested, nil
+	return nested, nil
 }
 
 // openDeadLetters finds or creates the dead-letter topics.

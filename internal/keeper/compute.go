@@ -320,8 +320,18 @@ func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 }
 
 // put stores the documents with computed rows. It returns the series that are left, because another writer replaced one of their
-// documents first. put does not store a new document without rows.
+// documents first. put does not store a new document without rows. The error is errDropped if a level was dropped since the work
+// began, because an insert would create its collection again.
 func (w *work) put(ctx context.Context, targets []*target) (left []string, err error) {
+	defined, err := w.rollups.Defined(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, level := range w.state.Levels {
+		if _, kept := defined.Level(level.Name); !kept {
+			return nil, errDropped
+		}
+	}
 	lost := map[string]bool{} // by key of the series
 	for _, level := range w.state.Levels {
 		var documents []rollup.Document

@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/rollup"
-	"waterwheel/sink"
 )
 
 // TestOtherWritersDelayOnlyTheirSeries runs a pass while another writer replaces a document of some series before each update. The
@@ -77,12 +75,7 @@ func TestAPassThatFailsIsRepeatedWithFewerOffsets(t *testing.T) {
 	d[len(d)-1] = bson.E{Key: "data", Value: bson.D{{Key: "time", Value: "damaged"}}}
 	w.put("buckets", d)
 	owned.Done = done
-	k := New(Options{
-		Rollups: func() map[string]*sink.Rollups { return map[string]*sink.Rollups{"t": w.rollups()} },
-		Levels:  rollup.Levels{{Name: rollup.Hour}}, Interval: time.Hour, Share: 1,
-		Partitions: func() []Partition { return []Partition{*owned} }, Nested: func(string) *Nested { return nil },
-		Metrics: NewMetrics(nil), Log: slog.New(slog.DiscardHandler),
-	})
+	k := keeperOf(w, owned)
 	var below []int64
 	for range 12 {
 		k.pass(t.Context(), k.owned()[0])

@@ -19,6 +19,14 @@
 // A pass that failed is repeated for half as many offsets: C is then lower. So the rows advance, although a pass is interrupted
 // again and again.
 //
+// # Levels
+//
+// A keeper maintains every level that the time series has when a pass begins. The watermark of a partition is one for all levels.
+// A pass that left out a level would move it past measurements that this level lacks, and nobody would compute them. So
+// ROLLUP_LEVELS only adds levels, and only DropRollup ends one. It removes the level from the definition, waits for writes that
+// were sent before, and drops the collections. A keeper reads the definition before each write of rows, because an insert would
+// create a dropped collection again.
+//
 // # Why the rows are right
 //
 // R1: every measurement that is shown and has a position below the watermark is in its rows exactly once. It was durable before C

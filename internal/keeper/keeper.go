@@ -10,18 +10,18 @@ import (
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/record"
-	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
 
-var errFull = errors.New("more hours than may be held")
+var (
+	errFull    = errors.New("more hours than may be held")
+	errDropped = errors.New("a rollup level was dropped during the work on it")
+)
 
 // Options configure a Keeper.
 type Options struct {
 	// Rollups returns the rollups of the time series of each topic, as of now.
 	Rollups func() map[string]*sink.Rollups
-	// Levels are the levels that this process maintains, if a time series has them.
-	Levels rollup.Levels
 	// Interval is the time between two passes of a partition.
 	Interval time.Duration
 	// Share is the fraction of its time that the keeper works, above zero and at most 1.
@@ -153,8 +153,8 @@ func (k *Keeper) turn(p *Partition) *turn {
 func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	t, began := k.turn(p), time.Now()
 	w, err := k.work(ctx, k.o.Rollups()[p.Source.Topic], t)
-	if err == nil && w == nil { // The time series no longer has levels.
-		t.next = began.Add(k.o.Interval)
+	if err == nil && w == nil { // Without levels nothing can be late.
+		t.next, t.complete = began.Add(k.o.Interval), began
 		return
 	}
 	complete := false
@@ -164,6 +164,8 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	}
 	switch {
 	case ctx.Err() != nil:
+	case errors.Is(err, errDropped): // The next pass is without the level.
+		t.next = time.Now()
 	case errors.Is(err, claim.ErrOtherOwner): // The partition was reassigned, or the claim is being renewed.
 		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
 	case err != nil:
@@ -204,13 +206,14 @@ func (k *Keeper) succeeded() {
 	}
 }
 
-// work prepares the work on a time series. Nil means that this process maintains none of its levels.
+// work prepares the work on all levels that the time series has, whether ROLLUP_LEVELS names them or not. The watermark of a
+// partition is one for all levels. So a pass that left out a level would move it past measurements that this level lacks. Nil means
+// that the time series has no levels.
 func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, error) {
 	state, err := r.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	state.Levels = slices.DeleteFunc(state.Levels, func(l rollup.Level) bool { return !k.o.Levels.Has(l.Name) })
 	if len(state.Levels) == 0 {
 		return nil, nil
 	}
@@ -274,6 +277,9 @@ func (k *Keeper) notesOf(ctx context.Context, r *sink.Rollups) error {
 			continue
 		}
 		whole, gone, err := w.note(ctx, n)
+		if errors.Is(err, errDropped) { // It is read again without the level.
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -86,8 +86,9 @@ func TestCommandsOfAPassComeInOrder(t *testing.T) {
 		"find buckets",       // what was touched
 		"find 1m", "find 1h", // the documents, with their revisions
 		"find buckets", "find buckets", // segments, buckets
+		"find options", // no level was dropped
 		"insert 1m", "insert 1h",
-		"find 1d", "find 1h", "insert 1d", // days
+		"find 1d", "find 1h", "find options", "insert 1d", // days
 		"update partitions", // the watermark
 	}
 	if !slices.Equal(w.mem.commands, want) {

@@ -92,7 +92,7 @@ var Table = []Section{
 		{"compaction_duration_seconds", Histogram, "", "seconds", "duration of a compaction, from freezing its segments until they have ended"},
 	}},
 	{"Rollups", []Metric{
-		{"rollup_behind_seconds", Gauge, "", "seconds", "time since the rollups of the most delayed partition were complete. For a partition that is new to this process, the time counts from its assignment. If the value is well above `ROLLUP_INTERVAL`, rollups do not keep up. Without `ROLLUP_LEVELS` all metrics of this section are missing"},
+		{"rollup_behind_seconds", Gauge, "", "seconds", "time since the rollups of the most delayed partition were complete. For a partition that is new to this process, the time counts from its assignment. If the value is well above `ROLLUP_INTERVAL`, rollups do not keep up. Without rollups the value stays below `ROLLUP_INTERVAL`"},
 		{"rollup_interval_seconds", Gauge, "", "seconds", "the setting `ROLLUP_INTERVAL`, the time between two passes over a partition"},
 		{"rollup_passes_total", Counter, "outcome=done|failed", "passes", "passes that bring the rollups of a partition up to date, by outcome: `done`; `failed` (the pass is repeated, and the log has the cause)"},
 		{"rollup_rows_total", Counter, "level=1m|1h|1d", "rows", "rollup rows written. Most of them replace equal rows"},

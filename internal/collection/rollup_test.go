@@ -1,0 +1,107 @@
+package collection_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"waterwheel/internal/collection"
+	"waterwheel/internal/rollup"
+)
+
+// levelsOf returns levels in the notation of ROLLUP_LEVELS.
+func levelsOf(t *testing.T, text string) rollup.Levels {
+	t.Helper()
+	levels, err := rollup.ParseLevels(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return levels
+}
+
+// rollUp sets up levels, and returns the definition.
+func (e *env) rollUp(t *testing.T, levels string, rules rollup.Rules) rollup.Definition {
+	t.Helper()
+	of := collection.Of(e.Database, "events")
+	if err := of.SetupRollups(t.Context(), levelsOf(t, levels), rules, e.as); err != nil {
+		t.Fatal(err)
+	}
+	have, err := collection.ReadRollups(t.Context(), of.Ports().Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return have
+}
+
+func namesOf(d rollup.Definition) (names []string) {
+	for _, l := range d.Levels {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// TestOnlyDropEndsALevel checks that a level stays when ROLLUP_LEVELS lacks it, and that it has the same rules as the other levels,
+// because days are folded from hours.
+func TestOnlyDropEndsALevel(t *testing.T) {
+	t.Parallel()
+	e := connect(t)
+	e.setup(t)
+	of := collection.Of(e.Database, "events")
+	e.rollUp(t, "1m,1h,1d", rollup.Rules{})
+	have := e.rollUp(t, "1h", rollup.Rules{Fields: rollup.Fields{"x"}})
+	if !slices.Equal(namesOf(have), []string{"1m", "1h", "1d"}) {
+		t.Fatalf("the levels are %v", have.Levels)
+	}
+	for _, l := range have.Levels {
+		if !slices.Equal(l.Fields, []string{"x"}) {
+			t.Errorf("level %s has the fields %q", l.Name, l.Fields)
+		}
+	}
+	if err := of.WarnOfOtherLevels(t.Context(), levelsOf(t, "1h,1d")); err != nil || !strings.Contains(e.Said.String(), "level=1m") || strings.Contains(e.Said.String(), "level=1h") {
+		t.Errorf("the log is %s, %v", e.Said, err)
+	}
+	if err := of.SetupRollups(t.Context(), levelsOf(t, "1h"), rollup.Rules{Count: "n"}, e.as); err == nil || !strings.Contains(err.Error(), `set ROLLUP_COUNT_FIELD to "count"`) {
+		t.Errorf("another name of the count: %v", err)
+	}
+	if dropped, err := of.DropRollup(t.Context(), "1m"); err != nil || !dropped {
+		t.Fatal(dropped, err)
+	}
+	if have := e.rollUp(t, "1h", rollup.Rules{}); !slices.Equal(namesOf(have), []string{"1h", "1d"}) {
+		t.Errorf("after the drop the levels are %v", have.Levels)
+	}
+	if has, err := of.HasLevel(t.Context(), "1m"); err != nil || has {
+		t.Errorf("after the drop there is a level: %v, %v", has, err)
+	}
+}
+
+// TestAnInterruptedDropCanBeContinued interrupts a drop after the level has left the definition.
+func TestAnInterruptedDropCanBeContinued(t *testing.T) {
+	t.Parallel()
+	e := connect(t)
+	e.setup(t)
+	of := collection.Of(e.Database, "events")
+	e.rollUp(t, "1m,1h", rollup.Rules{})
+	ctx, cancel := context.WithTimeout(t.Context(), e.Database.WriteTimeout()*9/10)
+	defer cancel()
+	if _, err := of.DropRollup(ctx, "1m"); err == nil {
+		t.Fatal("the drop did not wait for writes that were sent before")
+	}
+	have, err := collection.ReadRollups(t.Context(), of.Ports().Options)
+	if err != nil || !slices.Equal(namesOf(have), []string{"1h"}) {
+		t.Fatalf("the levels are %v, %v", have.Levels, err)
+	}
+	if has, err := of.HasLevel(t.Context(), "1m"); err != nil || !has {
+		t.Fatalf("the level cannot be dropped again: %v, %v", has, err)
+	}
+	if dropped, err := of.DropRollup(t.Context(), "1m"); err != nil || !dropped {
+		t.Fatal(dropped, err)
+	}
+	names, err := collection.Names(t.Context(), e.Database)
+	if err != nil || slices.Contains(names, "events_1m") {
+		t.Errorf("the time series are %q, %v", names, err)
+	}
+	if dropped, err := of.DropRollup(t.Context(), "1m"); err != nil || dropped {
+		t.Errorf("a level that is gone: %v, %v", dropped, err)
+	}
+}
