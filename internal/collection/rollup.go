@@ -127,7 +127,7 @@ func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base
 const noteTries = 5
 
 // noteLevels adds levels to those that a time series has. All of them then have these rules, because days are folded from hours. An
-// existing level keeps the time from which it is complete, unless it gets fields that its earlier rows may lack.
+// existing level keeps the time from which it is complete, unless it gets fields that its earlier rows lack.
 func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
 	return t.changeLevels(ctx, func(list []rollup.DefinedLevel) (_ []rollup.DefinedLevel, err error) {
 		names := make([]string, 0, len(list)+len(levels))
@@ -175,7 +175,7 @@ func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, n
 			return nil, fmt.Errorf("the rows of %s count their measurements in %q, but ROLLUP_COUNT_FIELD is %q: set ROLLUP_COUNT_FIELD to %q, or drop the level with `waterwheel rollup drop %s`",
 				t.levelName(have), have.Count, wanted.Count, have.Count, name)
 		}
-		wanted.Since, same = have.Since, slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0
+		wanted.Since, same = have.Since, rollup.Fields(have.Fields).Covers(rules.Fields)
 	}
 	if !same {
 		since, err := t.wholeSince(ctx)

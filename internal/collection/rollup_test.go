@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/internal/collection"
 	"waterwheel/internal/rollup"
 )
@@ -72,6 +74,27 @@ func TestOnlyDropEndsALevel(t *testing.T) {
 	}
 	if has, err := of.HasLevel(t.Context(), "1m"); err != nil || has {
 		t.Errorf("after the drop there is a level: %v, %v", has, err)
+	}
+}
+
+// TestOnlyNewFieldsMakeALevelIncomplete checks that a level stays complete when ROLLUP_FIELDS names the same fields in another order,
+// or fewer fields.
+func TestOnlyNewFieldsMakeALevelIncomplete(t *testing.T) {
+	t.Parallel()
+	e := connect(t)
+	e.setup(t)
+	e.rollUp(t, "1h", rollup.Rules{Fields: rollup.Fields{"a", "b", "wind.*"}})
+	if _, err := collection.Of(e.Database, "events").Ports().Buckets.Insert(t.Context(), []bson.Raw{bucketOf("s", minute, records(0, 2)...)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, fields := range []rollup.Fields{{"b", "a", "wind.*"}, {"wind.speed", "b"}, {"b"}} {
+		have := e.rollUp(t, "1h", rollup.Rules{Fields: fields})
+		if l := have.Levels[0]; l.Since != nil || !slices.Equal(l.Fields, fields) {
+			t.Errorf("with the fields %q the level is %+v", fields, l)
+		}
+	}
+	if l := e.rollUp(t, "1h", rollup.Rules{Fields: rollup.Fields{"b", "a"}}).Levels[0]; l.Since == nil {
+		t.Error("a level has a new field in its earlier rows")
 	}
 }
 

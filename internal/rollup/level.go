@@ -215,6 +215,16 @@ func (fs Fields) Match(path string) bool {
 	return len(fs) == 0 || slices.ContainsFunc(fs, func(pattern string) bool { return matches(pattern, path) })
 }
 
+// Covers reports whether each field that has totals by the other patterns also has totals by these patterns. It compares the patterns
+// one by one, so it may miss that several patterns cover another one together.
+func (fs Fields) Covers(other Fields) bool {
+	if len(other) == 0 {
+		other = Fields{"*"}
+	}
+	// Match takes a star in the path as text, which only a star of a pattern matches.
+	return !slices.ContainsFunc(other, func(pattern string) bool { return !fs.Match(pattern) })
+}
+
 // matches compares a text with a pattern. After each * it takes the first place where the next piece fits. This is enough,
 // because a later * matches the rest.
 func matches(pattern, text string) bool {

@@ -134,6 +134,30 @@ func TestFieldPatterns(t *testing.T) {
 	}
 }
 
+func TestFieldsCoverOthers(t *testing.T) {
+	for _, c := range []struct {
+		have, other Fields
+		want        bool
+	}{
+		{Fields{"a", "b"}, Fields{"b", "a"}, true},
+		{Fields{"a", "b"}, Fields{"b"}, true},
+		{Fields{"a"}, Fields{"a", "b"}, false},
+		{nil, Fields{"a"}, true},
+		{Fields{"a"}, nil, false},
+		{Fields{"*"}, nil, true},
+		{nil, nil, true},
+		{Fields{"wind.*"}, Fields{"wind.speed", "wind.gust*"}, true},
+		{Fields{"wind.*"}, Fields{"w*"}, false},
+		{Fields{"wind.s*"}, Fields{"wind.*"}, false},
+		{Fields{"a*c"}, Fields{"a*b*c"}, true},
+		{Fields{"a*b*c"}, Fields{"a*c"}, false},
+	} {
+		if got := c.have.Covers(c.other); got != c.want {
+			t.Errorf("%q covers %q: %v", c.have, c.other, got)
+		}
+	}
+}
+
 func FuzzParseLevels(f *testing.F) {
 	for _, text := range []string{"1m:2160h,1h:17520h,1d", "1d", "1h:1ns", ",", "1h:99999999999999h"} {
 		f.Add(text)
