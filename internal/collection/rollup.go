@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 			return err
 		}
 	}
-	if err := t.noteLevels(ctx, levels, rules); err != nil {
+	if err := t.noteLevels(ctx, base.Options, levels, rules); err != nil {
 		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
 	if err := t.shardRollups(ctx, levels, base.Options); err != nil { // rows can be stored all the same
@@ -128,7 +129,8 @@ const noteTries = 5
 
 // noteLevels adds levels to those that a time series has. All of them then have these rules, because days are folded from hours. An
 // existing level keeps the time from which it is complete, unless it gets fields that its earlier rows lack.
-func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
+// base are the options of the time series.
+func (t TimeSeries) noteLevels(ctx context.Context, base timeseries.Options, levels rollup.Levels, rules rollup.Rules) error {
 	return t.changeLevels(ctx, func(list []rollup.DefinedLevel) (_ []rollup.DefinedLevel, err error) {
 		names := make([]string, 0, len(list)+len(levels))
 		for _, level := range list {
@@ -138,7 +140,7 @@ func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules 
 			names = append(names, level.Name)
 		}
 		for _, name := range names {
-			if list, err = t.withLevel(ctx, list, name, rules); err != nil {
+			if list, err = t.withLevel(ctx, base, list, name, rules); err != nil {
 				return nil, err
 			}
 		}
@@ -165,7 +167,9 @@ func (t TimeSeries) changeLevels(ctx context.Context, change func([]rollup.Defin
 }
 
 // withLevel adds a level to a list, or changes the rules of a level in the list.
-func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, name string, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
+func (t TimeSeries) withLevel(
+	ctx context.Context, base timeseries.Options, list []rollup.DefinedLevel, name string, rules rollup.Rules,
+) ([]rollup.DefinedLevel, error) {
 	wanted := rollup.DefinedLevel{Name: name, Count: rules.CountField(), Fields: rules.Fields}
 	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == name })
 	same := false
@@ -178,7 +182,7 @@ func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, n
 		wanted.Since, same = have.Since, rollup.Fields(have.Fields).Covers(rules.Fields)
 	}
 	if !same {
-		since, err := t.wholeSince(ctx)
+		since, err := t.wholeSince(ctx, base)
 		if err != nil {
 			return nil, err
 		}
@@ -201,14 +205,42 @@ func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, n
 const rollupMargin = time.Hour
 
 // wholeSince returns from when on a level that begins now is complete. Nil means from the beginning, because nothing is stored
-// yet.
-func (t TimeSeries) wholeSince(ctx context.Context) (*time.Time, error) {
+// yet. Passes compute the hours of measurements that are stored from now on, and stored measurements may have later times than now.
+// So the level is complete after the latest stored time. The margin comes on top of it. Consumers that do not know the level may
+// store still later times meanwhile, if times run ahead of the clock.
+func (t TimeSeries) wholeSince(ctx context.Context, base timeseries.Options) (*time.Time, error) {
 	if stored, err := has(ctx, t.Ports().Buckets, bson.D{}); err != nil || !stored {
 		return nil, err
 	}
 	now, err := t.db.Clock(ctx)
-	since := now.Add(rollupMargin).UTC().Truncate(time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	latest, err := t.latestAfter(ctx, base, now)
+	since := latest.Add(rollupMargin).UTC()
+	if hour := since.Truncate(time.Hour); hour.Before(since) {
+		since = hour.Add(time.Hour)
+	}
 	return &since, err
+}
+
+// latestAfter returns the latest time of a stored measurement, or now if none has a later time. The range of the _id bounds the
+// query, because the _id of a bucket begins with its first time. It includes all first times before 1970 and after 2038, which have
+// the largest _ids.
+func (t TimeSeries) latestAfter(ctx context.Context, base timeseries.Options, now time.Time) (time.Time, error) {
+	latest := timeseries.MaxPath(base.TimeField)
+	first := timeseries.BucketIDOf(min(now.UnixMilli()-base.Span(), 1000*math.MaxInt32), nil)
+	found, err := mongodb.First(ctx, t.Ports().Buckets, mongodb.Query{
+		Filter: mongodb.Document(bson.D{
+			{Key: timeseries.FieldID, Value: bson.D{{Key: "$gte", Value: first}}}, {Key: latest, Value: bson.D{{Key: "$gte", Value: bson.NewDateTimeFromTime(now)}}},
+		}),
+		Projection: mongodb.Document(bson.D{{Key: latest, Value: 1}}), Sort: mongodb.Document(bson.D{{Key: latest, Value: -1}}),
+	})
+	if err != nil || found == nil {
+		return now, mongodb.Failure("looking for the latest stored measurement", err)
+	}
+	ms, _ := found.Lookup(timeseries.FieldControl, timeseries.FieldMax, base.TimeField).DateTimeOK()
+	return time.UnixMilli(ms + 1), nil // this measurement is before the level is complete
 }
 
 // replaceLevels writes the list of levels if it is still as it was read. False means that it is not.

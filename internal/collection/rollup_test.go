@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -95,6 +96,47 @@ func TestOnlyNewFieldsMakeALevelIncomplete(t *testing.T) {
 	}
 	if l := e.rollUp(t, "1h", rollup.Rules{Fields: rollup.Fields{"b", "a"}}).Levels[0]; l.Since == nil {
 		t.Error("a level has a new field in its earlier rows")
+	}
+}
+
+// TestANewLevelIsCompleteAfterAllStoredTimes checks when a level is complete that begins now. No pass finds the measurements that are
+// stored already, and some have later times than now.
+func TestANewLevelIsCompleteAfterAllStoredTimes(t *testing.T) {
+	t.Parallel()
+	e := connect(t)
+	for name, c := range map[string]struct {
+		ahead   time.Duration
+		between [2]time.Duration // bounds of the time after the latest time, or after now
+	}{
+		"past":               {-240 * time.Hour, [2]time.Duration{time.Hour, 2 * time.Hour}},
+		"an hour ago":        {-time.Hour, [2]time.Duration{time.Hour, 2 * time.Hour}},
+		"forecast":           {23 * time.Hour, [2]time.Duration{24 * time.Hour, 25 * time.Hour}},
+		"forecast of years":  {20 * 365 * 24 * time.Hour, [2]time.Duration{20*365*24*time.Hour + time.Hour, 20*365*24*time.Hour + 2*time.Hour}},
+		"forecast of a week": {7 * 24 * time.Hour, [2]time.Duration{7*24*time.Hour + time.Hour, 7*24*time.Hour + 2*time.Hour}},
+	} {
+		of := collection.Of(e.Database, strings.ReplaceAll(name, " ", "-"))
+		if _, err := of.Setup(t.Context(), definition, e.as); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		documents := []bson.Raw{
+			bucketOf("early", now.Add(-24*time.Hour).Truncate(time.Minute).UnixMilli(), records(0, 2)...),
+			bucketOf("late", now.Add(c.ahead).Truncate(time.Minute).UnixMilli(), records(10, 3)...),
+		}
+		if _, err := of.Ports().Buckets.Insert(t.Context(), documents); err != nil {
+			t.Fatal(err)
+		}
+		if err := of.SetupRollups(t.Context(), levelsOf(t, "1h"), rollup.Rules{}, e.as); err != nil {
+			t.Fatal(err)
+		}
+		have, err := collection.ReadRollups(t.Context(), of.Ports().Options)
+		if err != nil || have.Levels[0].Since == nil {
+			t.Fatalf("%s: %+v, %v", name, have, err)
+		}
+		since := *have.Levels[0].Since
+		if least, most := now.Add(c.between[0]-time.Minute), now.Add(c.between[1]+time.Minute); since.Before(least) || since.After(most) || !since.Equal(since.Truncate(time.Hour)) {
+			t.Errorf("%s: now is %s, and the level is complete since %s", name, now, since)
+		}
 	}
 }
 
