@@ -230,14 +230,14 @@ func (s *Series) watermarks(ctx context.Context) (marks []watermark, unmarked []
 	return marks, unmarked, err
 }
 
-// storesSince reports whether a source has stored measurements for windows that a level should have. A consumer that started
-// before the level existed wrote them, so they are in no rows.
+// storesSince reports whether a source has stored measurements for windows that a level should have. A level without Since should
+// have all windows. A consumer that started before the level existed wrote the measurements, so they may be in no rows.
 func (s *Series) storesSince(ctx context.Context, source timeseries.Source, levels []rollup.DefinedLevel) (missed bool, err error) {
 	answer, err := s.port.find(ctx, latestOf(source, s.maxPath()))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		latest, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, s.options.TimeField).DateTimeOK()
 		for _, l := range levels {
-			missed = missed || l.Since != nil && latest >= l.Since.UnixMilli()
+			missed = missed || l.Since == nil || latest >= l.Since.UnixMilli()
 		}
 		return nil
 	})

@@ -263,6 +263,14 @@ func TestTotalsWithoutWholeRows(t *testing.T) {
 			since := begin.Add(2 * time.Hour)
 			s.main.rolled = encode(rollup.Definition{ID: rollup.DefinitionID, Levels: []rollup.DefinedLevel{{Name: rollup.Hour, Count: "count", Since: &since}}})
 		}, false},
+		"such a partition, and a level that is complete from the beginning": {func(s *rolled, begin time.Time) {
+			s.main.partitions = append(s.main.partitions, encode(bson.D{{Key: "_id", Value: "old/7"}, {Key: "topicId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}))
+			f := fact{
+				meta: stringMetas(1)[0], time: begin.UnixMilli(), source: timeseries.Source{Topic: "old", Partition: 7},
+				fields: bson.D{{Key: "celsius", Value: int32(1)}},
+			}
+			s.main.buckets = append(s.main.buckets, bucketOf(testOptions, f))
+		}, false},
 		"rows expired": {func(s *rolled, _ time.Time) { s.levels["s_1h"].options.ExpireAfterSeconds = 1800 }, false},
 	} {
 		s, _, begin := aDay(t, defined(rollup.Hour)...)
