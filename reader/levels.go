@@ -49,11 +49,10 @@ func piecesOf(from, to int64, levels []level, measurements piece) []piece {
 	return slices.Concat(piecesOf(from, begin, finer, measurements), []piece{rows}, piecesOf(end, to, finer, measurements))
 }
 
-// levels returns the levels whose rows can make up the windows of a query, from the coarsest to the finest. The query then uses
-// their rules. Levels with other rules than the coarsest one are left out because their rows have other fields.
-func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err error) {
+// rolled returns the levels of the time series, from the coarsest to the finest.
+func (s *Series) rolled(ctx context.Context) ([]rollup.DefinedLevel, error) {
 	var stored bson.Raw
-	err = persist(ctx, func() (err error) {
+	err := persist(ctx, func() (err error) {
 		stored, err = s.port.rollups(ctx)
 		return err
 	})
@@ -61,11 +60,14 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 		return nil, err
 	}
 	definition, err := rollup.ReadDefinition(stored)
-	if err != nil || len(definition.Levels) == 0 {
-		return nil, err
-	}
 	slices.SortFunc(definition.Levels, func(a, b rollup.DefinedLevel) int { return int(stepOf(b) - stepOf(a)) })
-	candidates := slices.DeleteFunc(slices.Clone(definition.Levels), func(d rollup.DefinedLevel) bool {
+	return definition.Levels, err
+}
+
+// levels returns those of the rolled levels whose rows can make up the windows of a query. The query then uses their rules. Levels
+// with other rules than the coarsest one are left out because their rows have other fields.
+func (s *Series) levels(ctx context.Context, t *totaling, rolled []rollup.DefinedLevel) (list []level, err error) {
+	candidates := slices.DeleteFunc(slices.Clone(rolled), func(d rollup.DefinedLevel) bool {
 		return !t.windows.step.consistsOf(stepOf(d)) || !wanted(t.query.Fields, d.Rules())
 	})
 	if len(candidates) == 0 {
@@ -77,7 +79,7 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 	for i, d := range candidates {
 		asked.Go(func() { opened[i], failed[i] = s.openLevel(ctx, d) })
 	}
-	now, horizon, err := s.horizon(ctx, definition.Levels)
+	now, horizon, err := s.horizon(ctx, rolled)
 	asked.Wait()
 	if err != nil || horizon == math.MinInt64 {
 		return nil, err

@@ -41,7 +41,7 @@ type TotalsQuery struct {
 	Zone *time.Location
 	// Aggregations are the statistics of each field. Nil means Mean.
 	Aggregations []Aggregation
-	// Exact reads only measurements, and no rollups.
+	// Exact reads only measurements, and no rows of rollups.
 	Exact bool
 }
 
@@ -55,7 +55,7 @@ type Window struct {
 	Count int64
 	// Fields is a document of the statistics: {celsius: {mean: 21.4, max: 24}}. With the aggregation Count, the number of
 	// measurements comes first. Its name is count, or the name that the rollups use (ROLLUP_COUNT_FIELD). A field that had no
-	// numbers is missing.
+	// numbers is missing, and so is a field with the name of that column.
 	Fields bson.Raw
 
 	options *timeseries.Options
@@ -136,9 +136,16 @@ func (s *Series) totaling(ctx context.Context, q TotalsQuery, yield func(Window,
 	if to < math.MaxInt64 {
 		_, to = t.windows.of(to - 1)
 	}
+	rolled, err := s.rolled(ctx)
+	if err != nil {
+		return nil, s.reading(err)
+	}
+	if len(rolled) > 0 { // all levels have the same column of counts, and totals of measurements have it too
+		t.rules.Count = rolled[0].Count
+	}
 	var levels []level
 	if !q.Exact {
-		if levels, err = s.levels(ctx, t); err != nil {
+		if levels, err = s.levels(ctx, t, rolled); err != nil {
 			return nil, s.reading(err)
 		}
 	}
