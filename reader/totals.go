@@ -312,13 +312,7 @@ func (t *totaling) give(w *opened) error {
 	return nil
 }
 
-// wanted reports whether rows made by these rules have the fields of a query.
+// wanted reports whether rows made by these rules have the fields of a query, and everything below them.
 func wanted(names []string, rules *rollup.Rules) bool {
-	for _, name := range names {
-		within := name + ".*" // This name stands for the fields below an object. Match treats its star as text.
-		if !rules.Fields.Match(name) && !rules.Fields.Match(within) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool { return !rules.Fields.Match(name) })
 }

@@ -214,41 +214,6 @@ func TestTotalsOfFieldsThatRowsLack(t *testing.T) {
 	}
 }
 
-// TestTotalsCountInOneColumn checks that the name of the count, and what becomes of fields with the names count and n, do not depend on
-// the source of the windows.
-func TestTotalsCountInOneColumn(t *testing.T) {
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	var all []fact
-	for i := range 120 {
-		all = append(all, fact{
-			meta: stringMetas(1)[0], time: begin.Add(time.Duration(i) * time.Minute).UnixMilli(), at: timeseries.Position{Offset: int64(i)},
-			fields: bson.D{{Key: "count", Value: int32(i % 60)}, {Key: "n", Value: int32(7)}},
-		})
-	}
-	mark := rollup.NewWatermark([16]byte{}, 120)
-	at := begin.Add(2 * time.Hour)
-	mark.At = &at
-	level := rollup.DefinedLevel{Name: rollup.Hour, Count: "n"}
-	s := rolledUp(bucketsOf(rand.New(rand.NewPCG(1, 1)), all), at, all, []rollup.Watermark{mark}, level)
-	for name, c := range map[string]struct {
-		query TotalsQuery
-		want  string
-	}{
-		"rows":         {TotalsQuery{Every: Step{Duration: time.Hour}}, `{"n": {"$numberLong":"60"},"count": {"max": {"$numberInt":"59"},"count": {"$numberLong":"60"}}}`},
-		"exact":        {TotalsQuery{Every: Step{Duration: time.Hour}, Exact: true}, `{"n": {"$numberLong":"60"},"count": {"max": {"$numberInt":"59"},"count": {"$numberLong":"60"}}}`},
-		"no level":     {TotalsQuery{Every: Step{Duration: time.Minute}}, `{"n": {"$numberLong":"1"},"count": {"max": {"$numberInt":"0"},"count": {"$numberLong":"1"}}}`},
-		"another zone": {TotalsQuery{Every: Step{Days: 1}, Zone: zoneOf(t, "Asia/Kolkata")}, `{"n": {"$numberLong":"120"},"count": {"max": {"$numberInt":"59"},"count": {"$numberLong":"120"}}}`},
-	} {
-		c.query.Aggregations = []Aggregation{Max, Count}
-		for w, err := range s.Totals(t.Context(), c.query) {
-			if err != nil || w.Fields.String() != c.want {
-				t.Errorf("%s: %s, %v, want %s", name, w.Fields, err, c.want)
-			}
-			break
-		}
-	}
-}
-
 // TestTotalsFoldRowsOfOneWindow checks this because update-meta may leave two rows for a series.
 func TestTotalsFoldRowsOfOneWindow(t *testing.T) {
 	s, all, begin := aDay(t, defined(rollup.Hour)...)

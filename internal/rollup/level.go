@@ -192,8 +192,8 @@ func FloorTo(v, unit int64) int64 {
 	return v - rest
 }
 
-// Fields are patterns of the fields that have totals. Each is a dotted path, in which * stands for any text. Empty means all
-// fields.
+// Fields are patterns of the fields that have totals. Each is a dotted path, in which * stands for any text. A pattern selects a field
+// and everything below it, as names of fields in queries do. So wind and wind.* mean the same. Empty means all fields.
 type Fields []string
 
 // CheckPattern returns why a pattern can match no field. Nil means that it can match one. The error's text continues a sentence
@@ -210,10 +210,19 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// Match reports whether the field at a dotted path has totals.
+// Match reports whether the field at a dotted path has totals. Then everything below the field has totals, too.
 func (fs Fields) Match(path string) bool {
-	return len(fs) == 0 || slices.ContainsFunc(fs, func(pattern string) bool { return matches(pattern, path) })
+	return len(fs) == 0 || slices.ContainsFunc(fs, func(pattern string) bool {
+		name := withoutBelow(pattern)
+		return matches(name, path) || matches(name+below, path)
+	})
 }
+
+// below ends a pattern that names an object by everything below it.
+const below = ".*"
+
+// withoutBelow returns a pattern of the same meaning that does not end with below.
+func withoutBelow(pattern string) string { return strings.TrimSuffix(pattern, below) }
 
 // Covers reports whether each field that has totals by the other patterns also has totals by these patterns. It compares the patterns
 // one by one, so it may miss that several patterns cover another one together.
@@ -222,7 +231,7 @@ func (fs Fields) Covers(other Fields) bool {
 		other = Fields{"*"}
 	}
 	// Match takes a star in the path as text, which only a star of a pattern matches.
-	return !slices.ContainsFunc(other, func(pattern string) bool { return !fs.Match(pattern) })
+	return !slices.ContainsFunc(other, func(pattern string) bool { return !fs.Match(withoutBelow(pattern)) })
 }
 
 // matches compares a text with a pattern. After each * it takes the first place where the next piece fits. This is enough,
