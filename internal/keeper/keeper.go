@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/sink"
 )
@@ -40,6 +42,7 @@ type Keeper struct {
 	schedule map[record.Partition]*turn
 	noted    map[string]time.Time // when the notes of a time series were last read
 	computed map[string]bool      // notes whose rows were computed since queries see the whole edit
+	rolled   map[string]bool      // time series that are known to have levels
 	told     bool                 // a failure was logged, and no pass has succeeded since
 }
 
@@ -53,7 +56,7 @@ type turn struct {
 // New returns a keeper that does nothing yet.
 func New(o Options) *Keeper {
 	o.Metrics.interval.Set(o.Interval.Seconds())
-	return &Keeper{o: o, schedule: map[record.Partition]*turn{}, noted: map[string]time.Time{}, computed: map[string]bool{}}
+	return &Keeper{o: o, schedule: map[record.Partition]*turn{}, noted: map[string]time.Time{}, computed: map[string]bool{}, rolled: map[string]bool{}}
 }
 
 const (
@@ -152,7 +155,8 @@ func (k *Keeper) turn(p *Partition) *turn {
 // pass runs one pass.
 func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	t, began := k.turn(p), time.Now()
-	w, err := k.work(ctx, k.o.Rollups()[p.Source.Topic], t)
+	r := k.o.Rollups()[p.Source.Topic]
+	w, err := k.work(ctx, r, t)
 	if err == nil && w == nil { // Without levels nothing can be late.
 		t.next, t.complete = began.Add(k.o.Interval), began
 		return
@@ -174,7 +178,7 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 		}
 		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
 		k.o.Metrics.passes.WithLabelValues(passFailed).Inc()
-		k.failed(err, "topic", p.Source.Topic, "partition", p.Source.Partition)
+		k.failed(err, r.Name(), "topic", p.Source.Topic, "partition", p.Source.Partition)
 	default:
 		k.o.Metrics.passes.WithLabelValues(passDone).Inc()
 		if complete {
@@ -190,8 +194,10 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	}
 }
 
-func (k *Keeper) failed(err error, about ...any) {
-	if k.told {
+// failed logs a failure of the work on a time series. An outage delays no rollups if the time series has none, as far as is known.
+func (k *Keeper) failed(err error, series string, about ...any) {
+	_, outage := errors.AsType[*mongodb.OutageError](err)
+	if k.told || (outage || errors.Is(err, collection.ErrNotSetUp)) && !k.rolled[series] {
 		k.o.Log.Debug("rollups are late", append(about, "err", err)...)
 		return
 	}
@@ -214,7 +220,7 @@ func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, err
 	if err != nil {
 		return nil, err
 	}
-	if len(state.Levels) == 0 {
+	if k.rolled[r.Name()] = len(state.Levels) > 0; !k.rolled[r.Name()] {
 		return nil, nil
 	}
 	w := newWork(r, state, k.o.Metrics)
@@ -257,7 +263,7 @@ func (k *Keeper) notes(ctx context.Context) {
 		}
 		k.noted[r.Name()] = time.Now()
 		if err := k.notesOf(ctx, r); err != nil && ctx.Err() == nil {
-			k.failed(err, "collection", r.Name())
+			k.failed(err, r.Name(), "collection", r.Name())
 		}
 	}
 }

@@ -2,13 +2,16 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
@@ -65,6 +68,30 @@ func TestWithoutLevelsNothingIsLate(t *testing.T) {
 	k.pass(t.Context(), k.owned()[0])
 	if time.Since(turn.complete) > time.Minute || !turn.next.After(time.Now()) {
 		t.Errorf("after a look without levels the turn is %+v", turn)
+	}
+}
+
+// TestAnOutageDelaysNoRollupsThatDoNotExist checks what is logged when MongoDB does not answer.
+func TestAnOutageDelaysNoRollupsThatDoNotExist(t *testing.T) {
+	w, owned := still(t, 1)
+	k := keeperOf(w, owned)
+	var log strings.Builder
+	k.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	outage := &mongodb.OutageError{Operation: "reading", Err: errors.New("no answer")}
+	k.failed(outage, baseName)
+	if log.Len() > 0 {
+		t.Errorf("without rollups the log is %s", log.String())
+	}
+	k.pass(t.Context(), k.owned()[0])
+	k.failed(outage, baseName)
+	if !strings.Contains(log.String(), "rollups are late") {
+		t.Errorf("with rollups the log is %q", log.String())
+	}
+	k.told = false
+	log.Reset()
+	k.failed(&mongodb.RefusedError{Operation: "reading", Message: "not allowed"}, "unknown")
+	if !strings.Contains(log.String(), "rollups are late") {
+		t.Errorf("after a refusal the log is %q", log.String())
 	}
 }
 
