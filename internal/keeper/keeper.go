@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"waterwheel/internal/claim"
-	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/sink"
@@ -194,10 +193,11 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	}
 }
 
-// failed logs a failure of the work on a time series. An outage delays no rollups if the time series has none, as far as is known.
+// failed logs a failure of the work on a time series. It delays no rollups if the time series has none, as far as is known. Only a
+// refused request may be the reason why the levels are unknown for long.
 func (k *Keeper) failed(err error, series string, about ...any) {
-	_, outage := errors.AsType[*mongodb.OutageError](err)
-	if k.told || (outage || errors.Is(err, collection.ErrNotSetUp)) && !k.rolled[series] {
+	_, refused := errors.AsType[*mongodb.RefusedError](err)
+	if k.told || !refused && !k.rolled[series] {
 		k.o.Log.Debug("rollups are late", append(about, "err", err)...)
 		return
 	}
