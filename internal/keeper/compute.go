@@ -44,8 +44,12 @@ const (
 	computeTries = 10
 	// longestLook bounds how long one moment is read. Segments that have ended are kept for longer than that.
 	longestLook = 30 * time.Second
-	// frozenMargin is how long before its first measurement could expire an hour is frozen.
+	// frozenMargin is how long before its first measurement could expire an hour is frozen. A day is frozen as long before its
+	// hours could expire.
 	frozenMargin = time.Hour
+	// expiredMargin is how long rows are still computed after their document has expired. Readers count on rows that have not
+	// expired by their own clock, which may be behind.
+	expiredMargin = time.Minute
 )
 
 // work is the state of a pass, a note or a command.
@@ -309,14 +313,23 @@ func countOf(rows []rollup.Stored, count string) (n int64) {
 	return n
 }
 
-// isFrozen reports whether the rows of an hour are no longer computed, because MongoDB may soon delete its measurements or its
-// rows.
+// isFrozen reports whether the rows of an hour are no longer computed, because MongoDB may soon delete its measurements, or has
+// deleted its rows.
 func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 	if kept := w.state.Options.ExpireAfterSeconds; kept > 0 && hour < now.Add(frozenMargin).UnixMilli()-kept*1000 {
 		return true
 	}
-	from, _ := level.Period(hour)
-	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
+	return hasExpired(level, hour, now.Add(-expiredMargin))
+}
+
+// hasExpired reports whether the document with the row of a time has expired. MongoDB deletes the document no earlier, because its
+// TTL index adds the span of the document to the expiry. Until then readers count on the document's newer rows.
+func hasExpired(level rollup.Level, at int64, now time.Time) bool {
+	if level.Expire == 0 {
+		return false
+	}
+	_, to := level.Period(at)
+	return to < now.Add(-level.Expire).UnixMilli()
 }
 
 // put stores the documents with computed rows. It returns the series that are left, because another writer replaced one of their

@@ -146,11 +146,9 @@ func (w *work) rowsOf(ctx context.Context, name string, r run) (map[string][]rol
 	return rows, nil
 }
 
-// isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the rows of its hours, or its own row.
+// isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the rows of its hours, or has deleted its
+// own row.
 func (w *work) isFrozenDay(level rollup.Level, day int64, now time.Time) bool {
-	if hour, _ := w.state.Levels.Level(rollup.Hour); hour.Expire > 0 && day < now.Add(-hour.Expire).UnixMilli() {
-		return true
-	}
-	from, _ := level.Period(day)
-	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
+	hour, _ := w.state.Levels.Level(rollup.Hour)
+	return hasExpired(hour, day, now.Add(frozenMargin)) || hasExpired(level, day, now.Add(-expiredMargin))
 }

@@ -49,6 +49,9 @@
 // were deleted by hand than have come since. Its row would shrink, R3 keeps it, and it is unknown which late measurements it
 // already holds. Adding them might count them twice. `waterwheel rollup build --replace` computes such hours from what is left.
 //
+// Rows of a level with an expiry are computed until their whole document has expired, because readers count on each row until the
+// row has expired. A day is frozen one hour before the document of its hours may be deleted.
+//
 // # Between two levels
 //
 // A keeper may die after it has stored rows of hours and before it has stored those of their days. The next pass finds the hours
