@@ -219,7 +219,8 @@ func (r *Rollups) Partitions(ctx context.Context) (all []RollupPartition, err er
 // RollupNote is a stored note.
 type RollupNote struct {
 	ID string
-	// Metas are the series whose rows must be computed again. Type 0 means the series without a meta.
+	// Metas are the series whose rows must be computed again. Type 0 means the series without a meta. Without Deletes the former
+	// and the new meta of a change follow each other.
 	Metas []bson.RawValue
 	// Deletes means that rows are deleted with their measurements, even those of hours that are not computed again.
 	Deletes bool
@@ -252,7 +253,8 @@ type RollupEdit struct {
 }
 
 // BeginRollupEdit writes the notes of an edit of series before the edit begins. The argument timeout bounds a write. The
-// argument deletes means that the series are deleted, so their rows must be deleted as well. A nil result means that the time
+// argument deletes means that the series are deleted, so their rows must be deleted as well. Otherwise the former and the new meta
+// of each change follow each other. A nil result means that the time
 // series has no rollups.
 func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
 	have, err := collection.ReadRollups(ctx, ports.Options)
@@ -275,8 +277,10 @@ func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.D
 // newRollupNotes makes the notes of series, with at most maxNoteBytes of metas in each.
 func newRollupNotes(metas []bson.RawValue, deletes bool, now time.Time) (notes []RollupNote) {
 	bytes := 0
-	for _, meta := range metas {
-		if bytes += len(meta.Value); len(notes) == 0 || bytes > maxNoteBytes {
+	for i, meta := range metas {
+		bytes += len(meta.Value)
+		second := !deletes && i%2 == 1 // of a change, whose metas stay together
+		if len(notes) == 0 || bytes > maxNoteBytes && !second {
 			var id [16]byte
 			_, _ = rand.Read(id[:]) // never fails
 			notes = append(notes, RollupNote{ID: fmt.Sprintf("%s%x", rollupNotes, id), Deletes: deletes, At: now})

@@ -62,6 +62,8 @@ type work struct {
 	// free means that rows may shrink, because of a note or --replace. purges means that rows of frozen hours are removed as
 	// well.
 	free, purges bool
+	// moves are those of the note. Nil means that there is no note.
+	moves *moves
 	// rest is called after each step with the time that the step took.
 	rest func(ctx context.Context, worked time.Duration) error
 	now  func() time.Time // of this process
@@ -90,6 +92,9 @@ const (
 
 // hours computes the rows of minutes and hours of a run, for some series at a time.
 func (w *work) hours(ctx context.Context, r run, t *touched) error {
+	if err := w.findGone(ctx, r); err != nil {
+		return err
+	}
 	return w.inChunks(ctx, r.keys, seriesPerMoment, func(some []string) (left []string, err error) {
 		return w.attempt(ctx, run{r.from, r.to, some}, t)
 	})
@@ -269,6 +274,9 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 					d.dirty = true
 				}
 				d.late += late
+				continue
+			}
+			if w.moves.isGone(d.level.Name, d.key, hour) {
 				continue
 			}
 			d.dirty = true
