@@ -279,8 +279,7 @@ func newRollupNotes(metas []bson.RawValue, deletes bool, now time.Time) (notes [
 	bytes := 0
 	for i, meta := range metas {
 		bytes += len(meta.Value)
-		second := !deletes && i%2 == 1 // of a change, whose metas stay together
-		if len(notes) == 0 || bytes > maxNoteBytes && !second {
+		if len(notes) == 0 || bytes > maxNoteBytes && (deletes || i%2 == 0) { // The two metas of a change stay together.
 			var id [16]byte
 			_, _ = rand.Read(id[:]) // never fails
 			notes = append(notes, RollupNote{ID: fmt.Sprintf("%s%x", rollupNotes, id), Deletes: deletes, At: now})

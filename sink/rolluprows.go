@@ -180,60 +180,6 @@ func (r *Rollups) SeriesIn(
 	return nil
 }
 
-// Bounds calls each for the bucket or segment with the smallest and with the largest _id. The arguments are its first and its
-// last time, in milliseconds; the last is at least a span after the first.
-func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(first, last int64)) error {
-	for _, order := range []int32{1, -1} {
-		query := mongodb.Query{
-			Filter: mongodb.Document(bson.D{}), Limit: 1, Sort: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: order}}),
-			Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
-		}
-		err := r.find(ctx, "reading the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
-			if first, last, ok := timesOf(d, o.TimeField); ok {
-				each(first, max(last, first+o.Span()))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Extents calls each for every bucket of a series, and for every document of its levels with rows of it. The arguments are the
-// first and the last time, in milliseconds. The level is empty for buckets.
-func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
-	query := mongodb.Query{
-		Filter:     mongodb.Document(bson.D{timeseries.HasMeta(meta)}),
-		Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
-	}
-	read := func(level string, c mongodb.Collection) error {
-		return r.find(ctx, "reading the first and the last time of a series", c, query, func(d bson.Raw) error {
-			if first, last, ok := timesOf(d, o.TimeField); ok {
-				each(level, first, last)
-			}
-			return nil
-		})
-	}
-	if err := read("", r.ports.Buckets); err != nil {
-		return err
-	}
-	for _, l := range levels {
-		if err := read(l.Name, r.ports.Levels[l.Name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// timesOf returns the smallest and the largest time of a document, in milliseconds. False means that it lacks one.
-func timesOf(d bson.Raw, timeField string) (first, last int64, ok bool) {
-	first, begins := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField).DateTimeOK()
-	last, ends := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, timeField).DateTimeOK()
-	return first, last, begins && ends
-}
-
 // NestedState is the state of a stored nested document that must be known before it is replaced.
 type NestedState struct {
 	Revision int64

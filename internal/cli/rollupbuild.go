@@ -110,7 +110,7 @@ func (p *Program) buildRollups(ctx context.Context, s timeSeries, f *rollupFlags
 	last := span.From
 	err = command.Build(ctx, span, replace, func(b keeper.Built) {
 		last = b.Day
-		next()
+		next(b)
 	})
 	line.End()
 	if err != nil {
@@ -129,14 +129,12 @@ func (p *Program) buildRollups(ctx context.Context, s timeSeries, f *rollupFlags
 	return nil
 }
 
-// overDays begins a progress line for work on the days of a range. next is called after each day.
-func (p *Program) overDays(what string, r keeper.Range) (line *text.Progress, next func()) {
+// overDays begins a progress line for work on the days of a range. next is called before each day that the work does not leave out.
+func (p *Program) overDays(what string, r keeper.Range) (line *text.Progress, next func(keeper.Built)) {
 	line = p.progress(what + ", days")
-	days := int64(0)
-	return line, func() {
-		days++
-		line.At(days, int64(r.To.Sub(r.From)/(24*time.Hour))+1)
-	}
+	const day = 24 * 60 * 60
+	daysTo := func(at time.Time) int64 { return (at.Unix()-r.From.Unix())/day + 1 } // a Duration ends after 292 years
+	return line, func(b keeper.Built) { line.At(daysTo(b.Day), daysTo(r.To)) }
 }
 
 // rollupVerification is the result of rollup verify for a time series.
@@ -192,7 +190,7 @@ func (p *Program) verifyRollups(ctx context.Context, s timeSeries, f *rollupFlag
 		return found, err
 	}
 	line, next := p.overDays("verifying rollups of "+s.name, span)
-	found.Verified, err = command.Verify(ctx, span, list, func(keeper.Built) { next() })
+	found.Verified, err = command.Verify(ctx, span, list, next)
 	line.End()
 	for _, d := range found.Listed {
 		found.Wrong = append(found.Wrong, wrongRow{metaText{d.Meta}, d})

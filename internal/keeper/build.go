@@ -40,15 +40,42 @@ type Range struct {
 	Filter bson.Raw
 }
 
-// days yields the days of the range, of which the first and the last may be cut to whole hours.
-func (r *Range) days(yield func(from, to int64) bool) {
+// eachDay calls each for the days of a range, with the series that have measurements or rows there. The first and the last day may
+// be cut to whole hours. After a day without any series eachDay continues at the next day with a bucket or a row.
+func (c *Command) eachDay(ctx context.Context, r *Range, each func(of run) error) error {
+	unordered := map[int64]bool{} // days whose buckets no index finds by time
+	err := c.w.rollups.Unordered(ctx, c.w.state.Options, c.w.state.Levels, func(first, _ int64) { unordered[rollup.FloorTo(first, dayMs)] = true })
+	if err != nil {
+		return err
+	}
+	later := slices.Sorted(maps.Keys(unordered))
 	for from := rollup.FloorTo(r.From.UnixMilli(), hourMs); from < r.To.UnixMilli(); {
 		to := min(rollup.FloorTo(from, dayMs)+dayMs, rollup.FloorTo(r.To.UnixMilli()+hourMs-1, hourMs))
-		if !yield(from, to) {
-			return
+		keys, err := c.keys(ctx, r.Filter, from, to)
+		if err != nil {
+			return err
+		}
+		if err := each(run{from, to, keys}); err != nil {
+			return err
 		}
 		from = to
+		if len(keys) > 0 {
+			continue
+		}
+		next, found, err := c.w.rollups.After(ctx, c.w.state.Options, c.w.state.Levels, to)
+		if err != nil {
+			return err
+		}
+		at, _ := slices.BinarySearch(later, rollup.FloorTo(to, dayMs))
+		if at < len(later) && (!found || later[at] < next) {
+			next, found = later[at], true
+		}
+		if !found {
+			return nil
+		}
+		from = max(from, rollup.FloorTo(next, dayMs))
 	}
+	return nil
 }
 
 // Extent returns the range of the measurements that are stored now. False means that there are none.
@@ -71,20 +98,17 @@ type Built struct {
 func (c *Command) Build(ctx context.Context, r Range, replace bool, progress func(Built)) error {
 	w := *c.w
 	w.free = replace
-	for from, to := range r.days {
-		keys, err := c.keys(ctx, r.Filter, from, to)
-		if err != nil {
-			return err
+	return c.eachDay(ctx, &r, func(of run) error {
+		day := time.UnixMilli(of.from).UTC()
+		progress(Built{day, len(of.keys)})
+		if len(of.keys) == 0 {
+			return nil
 		}
-		progress(Built{time.UnixMilli(from).UTC(), len(keys)})
-		if len(keys) == 0 {
-			continue
+		if err := w.compute(ctx, []run{of}, nil, nil); err != nil {
+			return fmt.Errorf("computing the rows of %s: %w", day.Format(time.DateOnly), err)
 		}
-		if err := w.compute(ctx, []run{{from, to, keys}}, nil, nil); err != nil {
-			return fmt.Errorf("computing the rows of %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // keys returns the series that have measurements or rows in a span of time.
@@ -137,22 +161,19 @@ const verifyTries = 5
 
 // Verify computes the rows of a range again, without storing them, and compares. It lists at most list differences.
 func (c *Command) Verify(ctx context.Context, r Range, list int, progress func(Built)) (v Verified, err error) {
-	for from, to := range r.days {
-		keys, err := c.keys(ctx, r.Filter, from, to)
-		if err != nil {
-			return v, err
-		}
-		progress(Built{time.UnixMilli(from).UTC(), len(keys)})
-		for some := range slices.Chunk(keys, firstSeries) {
-			one, err := c.verify(ctx, run{from, to, some})
+	err = c.eachDay(ctx, &r, func(of run) error {
+		progress(Built{time.UnixMilli(of.from).UTC(), len(of.keys)})
+		for some := range slices.Chunk(of.keys, firstSeries) {
+			one, err := c.verify(ctx, run{of.from, of.to, some})
 			if err != nil {
-				return v, err
+				return err
 			}
 			v.addCounts(&one)
 			v.Listed = append(v.Listed, one.Listed[:min(len(one.Listed), max(0, list-len(v.Listed)))]...)
 		}
-	}
-	return v, nil
+		return nil
+	})
+	return v, err
 }
 
 func (v *Verified) addCounts(o *Verified) {

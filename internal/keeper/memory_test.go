@@ -151,7 +151,11 @@ func (c memoryCollection) Find(ctx context.Context, q mongodb.Query, each func(b
 	}
 	documents := c.m.versions[at][c.name]
 	var limit int64
-	for _, id := range slices.Sorted(maps.Keys(documents)) {
+	ids := slices.Sorted(maps.Keys(documents))
+	if order, _ := q.Sort.Lookup("_id").AsInt64OK(); order < 0 {
+		slices.Reverse(ids)
+	}
+	for _, id := range ids {
 		if !matches(documents[id], q.Filter) {
 			continue
 		}

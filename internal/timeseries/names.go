@@ -177,6 +177,29 @@ func IDFits(id bson.ObjectID, minTime int64) bool {
 	return binary.BigEndian.Uint32(id[:4]) == idSeconds(minTime)
 }
 
+// IDsByTime returns the condition on the _id of buckets that have minimum times from a moment on (milliseconds), and _ids that
+// sort by time. False means that no _id can.
+func IDsByTime(from int64) (condition bson.D, ok bool) {
+	var least, end bson.ObjectID
+	if from > 0 {
+		seconds := idSeconds(from)
+		if seconds&extendedRange != 0 {
+			return nil, false
+		}
+		binary.BigEndian.PutUint32(least[:4], seconds)
+	}
+	binary.BigEndian.PutUint32(end[:4], extendedRange)
+	return bson.D{{Key: FieldID, Value: bson.D{{Key: "$gte", Value: least}, {Key: "$lt", Value: end}}}}, true
+}
+
+// IDsOutOfTime returns the condition on the _id of buckets that do not sort by time: those before 1970 and those after January
+// 2038.
+func IDsOutOfTime() bson.D {
+	var least bson.ObjectID
+	binary.BigEndian.PutUint32(least[:4], extendedRange)
+	return bson.D{{Key: FieldID, Value: bson.D{{Key: "$gte", Value: least}}}}
+}
+
 // idSeconds returns the timestamp of a bucket's _id for a minimum time in milliseconds.
 func idSeconds(minTime int64) uint32 {
 	seconds := floorTo(minTime, 1000) / 1000
