@@ -215,12 +215,15 @@ func printSegments(w io.Writer, n int) {
 }
 
 // printEdited reports the result of an edit. Nil means that there was none.
-func printEdited(w io.Writer, e *collection.Edited, done string) {
+func printEdited(w io.Writer, e *collection.Edited, done string) { printAmount(w, e, amountText, done) }
+
+// printAmount is printEdited with another text for the amount.
+func printAmount(w io.Writer, e *collection.Edited, amount func(collection.Amount) string, done string) {
 	if e == nil {
 		fmt.Fprintln(w, "Nothing was changed.")
 		return
 	}
-	fmt.Fprintf(w, "Done: %s %s.\n", amountText(e.Done), done)
+	fmt.Fprintf(w, "Done: %s %s.\n", amount(e.Done), done)
 	if e.Missed > 0 {
 		fmt.Fprintf(w, "Skipped: %s that other processes closed, edited or deleted in the meantime.\n", words.Count(e.Missed, "document"))
 	}

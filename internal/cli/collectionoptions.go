@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/internal/cli/text"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
@@ -294,72 +293,6 @@ func (c changedOptions) printPlan(w io.Writer) {
 	if c.Deletes != nil {
 		fmt.Fprintf(w, "%s: %s would be deleted now, and more later, as they expire.\n", c.Series, amountText(*c.Deletes))
 	}
-}
-
-func (p *Program) expireCommand() *cobra.Command {
-	var told confirmation
-	var given string
-	var before time.Time // Zero means that --before is not given.
-	cmd := p.onCollections(&cobra.Command{
-		Use:   "expire",
-		Short: "Delete expired measurements once",
-		Long: "Deletes the buckets whose measurements are all older than the collection's expiry (MONGODB_EXPIRE_AFTER, collection\n" +
-			"set-expiry), or older than --before. Use it once, or regularly on servers that do not delete expired documents\n" +
-			"themselves. It deletes whole buckets only, so some older measurements stay until their whole bucket is old enough.\n\n" +
-			"Consumers may keep running: they open a new bucket in place of a deleted one. With --before the command notes the\n" +
-			"Kafka positions of the deleted measurements, as delete-meta does. `waterwheel verify` then counts them as deleted, and\n" +
-			"a reset of the group's offsets does not store them again. Without --before it notes nothing: `verify` counts these\n" +
-			"measurements as expired by their time. If a run is interrupted, run the same command again to finish it.",
-		Example: "  waterwheel collection expire --dry-run\n  waterwheel collection expire --yes\n" +
-			"  waterwheel collection expire --before 2026-01-01T00:00:00Z --yes",
-		Args: noArguments,
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			before, err = parseWhen("--before", given, time.Now(), time.UTC)
-			return err
-		},
-	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := eachSeries(with, func(s timeSeries) (*expiryView, error) { return p.planExpiry(ctx, s, before) })
-		return editSeries(ctx, p, told, err, views, func(v *expiryView) (err error) {
-			v.Edited, err = p.deleteSelected(ctx, v.Series, v.selection, v.Selected)
-			return err
-		})
-	})
-	cmd.Flags().StringVar(&given, "before", "", "delete measurements older than this time: "+whenForms+"; default: the collection's expiry")
-	told.flags(cmd)
-	return cmd
-}
-
-// expiryView is the result of expire for a time series.
-type expiryView struct {
-	editPlan
-	Before   time.Time          `json:"before"`
-	Selected collection.Amount  `json:"selected"`
-	Edited   *collection.Edited `json:"edited,omitempty"`
-
-	selection *collection.Selection
-}
-
-func (v *expiryView) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s from before %s %s.\n", v.Series, amountText(v.Selected), text.Time(v.Before), v.verb("would be deleted"))
-	printEdited(w, v.Edited, "deleted")
-}
-
-// planExpiry determines what would be deleted of a time series.
-func (p *Program) planExpiry(ctx context.Context, s timeSeries, before time.Time) (*expiryView, error) {
-	selection, until, err := s.Expired(ctx, before)
-	switch {
-	case errors.Is(err, collection.ErrNotSetUp):
-		return nil, seriesError(s.name, err)
-	case errors.Is(err, collection.ErrNeverExpires):
-		return nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", s.name, err)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", s.name, err)
-	}
-	amount, err := p.amountOf(ctx, s.name, selection)
-	if err != nil {
-		return nil, err
-	}
-	return &expiryView{editPlan: editPlan{s.name, true}, Before: until.UTC(), Selected: *amount, selection: selection}, nil
 }
 
 // amountOf counts the selected buckets of a time series.
