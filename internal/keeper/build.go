@@ -245,7 +245,7 @@ func (c *Command) compareDays(ctx context.Context, r run, behind *touched, now t
 	if err != nil {
 		return err
 	}
-	hours, err := c.w.rowsOf(ctx, rollup.Hour, r)
+	hours, err := c.w.hoursOf(ctx, dayRun{[]int64{r.from}, r.keys}, now)
 	if err != nil {
 		return err
 	}

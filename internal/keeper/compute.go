@@ -273,7 +273,9 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 					d.Replace(hour, hour+hourMs, nil)
 					d.dirty = true
 				}
-				d.late += late
+				if !w.isInDay(hour, now) {
+					d.late += late
+				}
 				continue
 			}
 			if w.moves.isGone(d.level.Name, d.key, hour) {
@@ -324,10 +326,15 @@ func countOf(rows []rollup.Stored, count string) (n int64) {
 // isFrozen reports whether the rows of an hour are no longer computed, because MongoDB may soon delete its measurements, or has
 // deleted its rows.
 func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
-	if kept := w.state.Options.ExpireAfterSeconds; kept > 0 && hour < now.Add(frozenMargin).UnixMilli()-kept*1000 {
+	return w.lacksMeasurements(hour, now) || hasExpired(level, hour, now.Add(-expiredMargin))
+}
+
+// lacksMeasurements reports whether MongoDB may soon delete the first measurements from a time on.
+func (w *work) lacksMeasurements(from int64, now time.Time) bool {
+	if kept := w.state.Options.ExpireAfterSeconds; kept > 0 && from < now.Add(frozenMargin).UnixMilli()-kept*1000 {
 		return true
 	}
-	return hasExpired(level, hour, now.Add(-expiredMargin))
+	return false
 }
 
 // hasExpired reports whether the document with the row of a time has expired. MongoDB deletes the document no earlier, because its

@@ -94,7 +94,7 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (left []s
 	if err != nil {
 		return nil, err
 	}
-	hours, err := w.rowsOf(ctx, rollup.Hour, run{first, last, r.keys})
+	hours, err := w.hoursOf(ctx, r, now)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,37 @@ func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stor
 	return []rollup.Stored{{Time: at, Fields: rules.Fold(at, hours).Document()}}
 }
 
+// hoursOf returns the rows of hours from which days are folded, by series and in the order of time. If MongoDB may have deleted the
+// rows of the hours of a day, hoursOf computes them from the measurements.
+func (w *work) hoursOf(ctx context.Context, r dayRun, now time.Time) (map[string][]rollup.Stored, error) {
+	hours, err := w.rowsOf(ctx, rollup.Hour, run{r.days[0], r.days[len(r.days)-1] + dayMs, r.keys})
+	if err != nil {
+		return nil, err
+	}
+	for _, day := range r.days {
+		if !w.lacksHours(day, now) || w.lacksMeasurements(day, now) {
+			continue
+		}
+		of := run{day, day + dayMs, r.keys}
+		s, shown, err := w.source(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		for some := range slices.Chunk(of.keys, max(1, min(w.size, mostSeries))) {
+			if _, err := s.buckets(ctx, w.rollups, shown, some); err != nil {
+				return nil, err
+			}
+			for _, key := range some {
+				d := rollup.Document{Rows: hours[key]}
+				d.Replace(of.from, of.to, rows(s.series[key].rows, w.state.Defined)[rollup.Hour])
+				hours[key] = d.Rows
+			}
+			s.forget(some)
+		}
+	}
+	return hours, nil
+}
+
 // rowsOf reads the rows of a level, by series and in the order of time.
 func (w *work) rowsOf(ctx context.Context, name string, r run) (map[string][]rollup.Stored, error) {
 	level, ok := w.state.Levels.Level(name)
@@ -152,9 +183,20 @@ func (w *work) rowsOf(ctx context.Context, name string, r run) (map[string][]rol
 	return rows, nil
 }
 
-// isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the rows of its hours, or has deleted its
-// own row.
+// isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the measurements and the rows of its hours,
+// or has deleted its own row.
 func (w *work) isFrozenDay(level rollup.Level, day int64, now time.Time) bool {
+	return w.lacksHours(day, now) && w.lacksMeasurements(day, now) || hasExpired(level, day, now.Add(-expiredMargin))
+}
+
+// lacksHours reports whether MongoDB may soon delete the rows of the hours of a day.
+func (w *work) lacksHours(day int64, now time.Time) bool {
 	hour, _ := w.state.Levels.Level(rollup.Hour)
-	return hasExpired(hour, day, now.Add(frozenMargin)) || hasExpired(level, day, now.Add(-expiredMargin))
+	return hasExpired(hour, day, now.Add(frozenMargin))
+}
+
+// isInDay reports whether a late measurement of an hour is in the row of its day, although the rows of the hour have expired.
+func (w *work) isInDay(hour int64, now time.Time) bool {
+	level, ok := w.state.Levels.Level(rollup.Day)
+	return ok && !w.lacksMeasurements(hour, now) && !w.isFrozenDay(level, level.Window(hour), now)
 }

@@ -51,7 +51,8 @@
 // already holds. Adding them might count them twice. `waterwheel rollup build --replace` computes such hours from what is left.
 //
 // Rows of a level with an expiry are computed until their whole document has expired, because readers count on each row until the
-// row has expired. A day is frozen one hour before the document of its hours may be deleted.
+// row has expired. One hour before the document of its hours may be deleted, a day is computed from the measurements instead. It is
+// frozen if these may be deleted too.
 //
 // # Between two levels
 //
@@ -65,7 +66,7 @@
 //	pass.go     one pass of one partition, or of one note: the hours of series that were touched
 //	compute.go  rows of some series and hours, computed and stored
 //	source.go   the measurements from which rows are computed, and the rows of minutes and hours
-//	days.go     rows of days, folded from hours
+//	days.go     rows of days, folded from hours, or from measurements if the rows of hours have expired
 //	nested.go   documents with the days, hours and minutes of a month, for queries of the classic form
 //	moves.go    edits of metas: whose rows stay, because measurements of the edited series are gone
 //	build.go    the commands of an operator: building rows, verifying rows

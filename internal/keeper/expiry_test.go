@@ -106,8 +106,42 @@ func TestFrozenDocuments(t *testing.T) {
 	}
 	day := levels[2]
 	day.Expire = 0
+	w.state.Options.ExpireAfterSeconds = 1
 	deleted := begin.Add(time.Duration(hour.Options(baseOptions).TTLSeconds()) * time.Second)
 	if w.isFrozenDay(day, begin.UnixMilli(), deleted.Add(-frozenMargin)) || !w.isFrozenDay(day, begin.UnixMilli(), deleted.Add(time.Millisecond-frozenMargin)) {
 		t.Error("a day is not folded until shortly before MongoDB may delete its hours")
+	}
+}
+
+// TestDaysOutliveTheirHours has measurements that are older than the expiry of hours. Rows of days have no expiry, so readers count
+// on them.
+func TestDaysOutliveTheirHours(t *testing.T) {
+	for _, c := range []struct {
+		kept         time.Duration
+		days, frozen int64
+	}{{0, 1, 0}, {90 * 24 * time.Hour, 0, 1}} {
+		w, _ := still(t, 0)
+		w.expiring(t, c.kept, "1m,1h:1488h,1d")
+		old := w.now.AddDate(0, 0, -100)
+		for n := int64(1); n <= 2; n++ {
+			w.add(w.parts[0], "a", old)
+			if of := w.run(t, w.owned(w.parts[0])); of.frozen != c.frozen {
+				t.Errorf("kept for %v: %d measurements are in no row, want %d", c.kept, of.frozen, c.frozen)
+			}
+			_, hours := w.rowsOf(rollup.Hour)
+			_, days := w.rowsOf(rollup.Day)
+			if len(hours) != 0 || days[cell{"a", rollup.FloorTo(old.UnixMilli(), dayMs)}] != n*c.days {
+				t.Errorf("kept for %v: the rows of hours are %v, those of days %v", c.kept, hours, days)
+			}
+		}
+		command, err := NewCommand(t.Context(), w.rollups())
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := old.Truncate(24 * time.Hour)
+		v, err := command.Verify(t.Context(), Range{From: from, To: from.AddDate(0, 0, 1)}, 10, func(Built) {})
+		if err != nil || v.Differences > 0 {
+			t.Errorf("kept for %v: the rows are verified as %+v, %v", c.kept, v, err)
+		}
 	}
 }

@@ -232,12 +232,15 @@ func (w *work) findGoneDays(ctx context.Context, level rollup.Level, r dayRun) e
 	hourRules, _ := w.state.Defined.Level(rollup.Hour)
 	ofDay, ofHour := dayRules.Rules().CountField(), hourRules.Rules().CountField()
 	err := w.inChunks(ctx, r.keys, seriesPerFold, func(some []string) (left []string, err error) {
-		span := run{r.days[0], r.days[len(r.days)-1] + dayMs, some}
-		targets, err := w.documents(ctx, level, span)
+		targets, err := w.documents(ctx, level, run{r.days[0], r.days[len(r.days)-1] + dayMs, some})
 		if err != nil {
 			return nil, err
 		}
-		hours, err := w.rowsOf(ctx, rollup.Hour, span)
+		now, err := w.rollups.Clock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		hours, err := w.hoursOf(ctx, dayRun{r.days, some}, now)
 		if err != nil {
 			return nil, err
 		}
