@@ -39,7 +39,7 @@ func (p *Program) expireCommand() *cobra.Command {
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views, err := p.planExpiries(ctx, with, before)
 		return editSeries(ctx, p, told, err, views, func(v *expiryView) (err error) {
-			v.Edited, err = p.deleteSelected(ctx, v.Series, v.selection, v.Selected)
+			v.Edited, err = p.deleteSelected(ctx, v.Series, v.selection.Delete, v.Selected)
 			return err
 		})
 	})

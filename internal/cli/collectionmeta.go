@@ -271,7 +271,10 @@ func (p *Program) deleteSeries(ctx context.Context, s timeSeries, view *MetaDele
 			return err
 		}
 	}
-	if view.Edited, err = p.deleteSelected(ctx, s.name, view.selection, view.Selected); err != nil {
+	deletion := func(progress func(collection.Edited)) *collection.Deletion {
+		return view.selection.DeleteSeries(view.all, progress)
+	}
+	if view.Edited, err = p.deleteSelected(ctx, s.name, deletion, view.Selected); err != nil {
 		return err
 	}
 	return editOver(ctx, noted, *view.Edited)
@@ -299,10 +302,12 @@ func (p *Program) planDeletion(ctx context.Context, s timeSeries, f *metaFlags) 
 	return newMetaDeletion(s.name, selection, all, left, f), nil
 }
 
-// deleteSelected deletes the buckets of a selection. selected is their approximate amount.
-func (p *Program) deleteSelected(ctx context.Context, name string, s *collection.Selection, selected collection.Amount) (*collection.Edited, error) {
+// deleteSelected runs a deletion, which begin makes. selected is the approximate amount of its buckets.
+func (p *Program) deleteSelected(
+	ctx context.Context, name string, begin func(progress func(collection.Edited)) *collection.Deletion, selected collection.Amount,
+) (*collection.Edited, error) {
 	line := p.progress("deleting buckets of " + name)
-	deletion := s.Delete(func(e collection.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
+	deletion := begin(func(e collection.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
 	err := carryOut(ctx, deletion)
 	line.End()
 	edited := deletion.Edited()

@@ -61,6 +61,20 @@ func (n *notes) add(document bson.Raw) {
 	}
 }
 
+// note writes the notes of a batch before any edit of it is sent.
+func (e *editing) note(ctx context.Context, open []edited) error {
+	if e.kind == "" {
+		return nil
+	}
+	n := notes{kind: e.kind, of: map[timeseries.Source][]timeseries.Position{}}
+	for _, b := range open {
+		n.add(b.listed)
+	}
+	limited, cancel := context.WithTimeout(ctx, e.s.Timeout)
+	defer cancel()
+	return n.write(limited, e.s.options)
+}
+
 // write writes the notes.
 func (n *notes) write(ctx context.Context, c mongodb.Collection) error {
 	var documents []bson.Raw

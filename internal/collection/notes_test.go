@@ -103,3 +103,31 @@ func TestNotesOfManyPositionsAreSplit(t *testing.T) {
 		t.Errorf("%d notes take %d bytes for %d positions", len(options.documents), bytes, len(want))
 	}
 }
+
+// TestADeletionLeavesSeriesThatAppear checks that a deletion of series leaves those alone that came after its plan. No note asks
+// for their rollups to be computed again.
+func TestADeletionLeavesSeriesThatAppear(t *testing.T) {
+	planned, appeared := bucketOf("a", minute, records(100, 3)...), bucketOf("b", minute, records(200, 4)...)
+	buckets, options := &shelf{t: t, documents: []bson.Raw{planned, appeared}}, &shelf{t: t}
+	selection := collection.NewSelection(buckets, options, everything(t))
+	for _, want := range []struct {
+		metas []bson.RawValue
+		left  int
+		done  collection.Amount
+		noted []timeseries.Position
+	}{
+		{nil, 2, collection.Amount{}, nil}, // nothing was selected
+		{[]bson.RawValue{planned.Lookup("meta")}, 1, collection.Amount{Buckets: 1, Measurements: 3}, records(100, 3)},
+	} {
+		d := selection.DeleteSeries(want.metas, silent)
+		if err := d.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if e := d.Edited(); e.Done != want.done || e.Appeared != int64(want.left) || len(buckets.documents) != want.left {
+			t.Errorf("%+v, and %d buckets are left", e, len(buckets.documents))
+		}
+		if diff := cmp.Diff(want.noted, noted(t, options, "deleted")); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

@@ -101,11 +101,25 @@ func setsMeta(meta bson.RawValue) bson.Raw {
 }
 
 // Deletion deletes the buckets of a selection.
-type Deletion struct{ editing }
+type Deletion struct {
+	editing
+	series map[string]bool // the series that are deleted. Nil means all.
+}
+
+// DeleteSeries makes the Deletion of some series of a selection. Series that the selection finds later, and for which no rollup
+// note was written, are left alone.
+func (s *Selection) DeleteSeries(metas []bson.RawValue, progress func(Edited)) *Deletion {
+	d := s.Delete(progress)
+	d.series = make(map[string]bool, len(metas))
+	for _, meta := range metas {
+		d.series[timeseries.Key(meta)] = true
+	}
+	return d
+}
 
 // Delete makes the Deletion of a selection.
 func (s *Selection) Delete(progress func(Edited)) *Deletion {
-	d := &Deletion{editing{s: s, progress: progress, most: maxDeleted, kind: NotedDeleted}}
+	d := &Deletion{editing: editing{s: s, progress: progress, most: maxDeleted, kind: NotedDeleted}}
 	if s.unnoted {
 		d.kind = ""
 	}
@@ -115,7 +129,16 @@ func (s *Selection) Delete(progress func(Edited)) *Deletion {
 
 // Run deletes the buckets. After an *OutageError it may be called again.
 func (d *Deletion) Run(ctx context.Context) error {
-	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
+	d.edited.Appeared = 0
+	return d.pass(ctx, "deleting buckets", d.isWanted)
+}
+
+func (d *Deletion) isWanted(b edited) bool {
+	if d.series == nil || d.series[b.series()] {
+		return true
+	}
+	d.edited.Appeared++
+	return false
 }
 
 // delete deletes each bucket that still has the measurements that were read. Then the selection still includes it.
@@ -137,7 +160,7 @@ type Edited struct {
 	// Missed counts buckets that others closed, edited or deleted between reading and writing, or kept writing to. They are left
 	// alone.
 	Missed int64 `json:"missed"`
-	// Appeared counts buckets of series that did not exist when the edit was planned. They are left alone.
+	// Appeared counts buckets of series that had none to edit when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
 	// Unsure counts buckets of which it is unknown whether they were edited.
 	Unsure int64 `json:"unsure"`
@@ -277,20 +300,6 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	}
 	e.progress(e.Edited())
 	return nil, err
-}
-
-// note writes the notes of a batch before any edit of it is sent.
-func (e *editing) note(ctx context.Context, open []edited) error {
-	if e.kind == "" {
-		return nil
-	}
-	n := notes{kind: e.kind, of: map[timeseries.Source][]timeseries.Position{}}
-	for _, b := range open {
-		n.add(b.listed)
-	}
-	limited, cancel := context.WithTimeout(ctx, e.s.Timeout)
-	defer cancel()
-	return n.write(limited, e.s.options)
 }
 
 // left is a bucket that was not edited, with its present state. Nil means that it is gone.
