@@ -25,9 +25,14 @@ type Contents struct {
 	timeout time.Duration // of a write
 }
 
+// NewContents makes the Contents of a time series. The argument timeout bounds a write.
+func NewContents(name string, ports collection.Ports, timeout time.Duration) Contents {
+	return Contents{name: name, ports: ports, timeout: timeout}
+}
+
 // ContentsOf returns the contents of a time series.
 func ContentsOf(db *mongodb.Database, name string) Contents {
-	return Contents{name: name, ports: collection.Of(db, name).Ports(), timeout: db.WriteTimeout()}
+	return NewContents(name, collection.Of(db, name).Ports(), db.WriteTimeout())
 }
 
 // PartitionDocument is a partition document with the owner's claim, for commands that work beside the consumers.
