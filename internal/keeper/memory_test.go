@@ -72,9 +72,13 @@ func (c memoryCollection) begin(ctx context.Context, command string) (*session, 
 	return s, nil
 }
 
-func (c memoryCollection) wrote(s *session) {
+// wrote records a write for its session, and for the check of edited series.
+func (c memoryCollection) wrote(ctx context.Context, s *session) {
 	if s != nil {
 		s.seen = len(c.m.versions) - 1
+	}
+	if a, ok := ctx.Value(actorKey{}).(*actor); ok && c.name == "buckets" {
+		c.m.w.edited(a)
 	}
 }
 
@@ -93,7 +97,7 @@ func (c memoryCollection) Insert(ctx context.Context, documents []bson.Raw) (rep
 			}
 		}
 	})
-	c.wrote(s)
+	c.wrote(ctx, s)
 	return reply, c.m.w.answer(ctx)
 }
 
@@ -113,7 +117,7 @@ func (c memoryCollection) Update(ctx context.Context, updates []mongodb.Update) 
 			}
 		}
 	})
-	c.wrote(s)
+	c.wrote(ctx, s)
 	return reply, c.m.w.answer(ctx)
 }
 
@@ -133,7 +137,7 @@ func (c memoryCollection) Delete(ctx context.Context, filters []bson.Raw) (reply
 			}
 		}
 	})
-	c.wrote(s)
+	c.wrote(ctx, s)
 	return reply, c.m.w.answer(ctx)
 }
 
@@ -148,6 +152,9 @@ func (c memoryCollection) Find(ctx context.Context, q mongodb.Query, each func(b
 			at -= c.m.w.rnd.IntN(lag + 1)
 		}
 		s.seen = at
+	}
+	if a, ok := ctx.Value(actorKey{}).(*actor); ok && c.name == "buckets" {
+		a.read = min(a.read, at)
 	}
 	documents := c.m.versions[at][c.name]
 	var limit int64
@@ -174,7 +181,7 @@ func idOf(d bson.Raw) string {
 	return string(byte(id.Type)) + string(id.Value)
 }
 
-// matches evaluates the filters that package sink uses.
+// matches evaluates the filters that packages sink and collection use.
 func matches(d, filter bson.Raw) bool {
 	conditions, _ := filter.Elements()
 	for _, c := range conditions {
@@ -217,6 +224,8 @@ func holds(have, want bson.RawValue) bool {
 			ok = (have.Type != 0) == v.Boolean()
 		case "$eq":
 			ok = equal(have, v)
+		case "$ne":
+			ok = !equal(have, v)
 		case "$in":
 			values, _ := v.Array().Values()
 			ok = slices.ContainsFunc(values, func(one bson.RawValue) bool { return equal(have, one) })

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,7 +15,6 @@ import (
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/rollup"
-	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
 
@@ -32,6 +31,7 @@ func TestModel(t *testing.T) {
 	}
 	met := map[string]int{}
 	for run := range uint64(*modelRuns) {
+		cryptotest.SetGlobalRandom(t, seed+run) // of the _ids of notes
 		w := newWorld(seed + run)
 		w.course(120)
 		if w.violation != "" {
@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d, %d courses: %v", seed, *modelRuns, met)
-	for _, what := range []string{"a pass", "a crash", "a claim that goes back", "a topic made again", "a hand deletes", "expired", "metas change", "series deleted", "notes computed", "compacted", "late"} {
+	for _, what := range []string{"a pass", "a crash", "a claim that goes back", "a topic made again", "a hand deletes", "expired", "metas change", "series deleted", "hidden buckets edited", "a command waits", "notes computed", "compacted", "a compaction rolled back", "a compaction ended later", "late"} {
 		if met[what] == 0 && *modelRuns >= 100 {
 			t.Errorf("no course has met: %s", what)
 		}
@@ -94,7 +94,7 @@ func (w *world) happen() {
 	case n < 74:
 		w.readNotes()
 	case n < 79:
-		w.compact()
+		w.compact(p)
 	case n < 83:
 		w.now = w.now.Add(time.Duration(1+w.rnd.IntN(20)) * time.Minute)
 		w.expire()
@@ -105,10 +105,8 @@ func (w *world) happen() {
 		w.claim(p, w.rnd.IntN(3))
 	case n < 91:
 		w.handDelete()
-	case n < 95:
-		w.updateMeta()
 	case n < 97:
-		w.deleteMeta()
+		w.editSeries()
 	case n < 99:
 		w.topicAgain(p)
 	}
@@ -155,11 +153,11 @@ func (w *world) store(p *part) {
 	if len(some) == 0 {
 		return
 	}
-	if w.rnd.IntN(3) == 0 {
+	if w.rnd.IntN(2) == 0 {
 		w.put("buckets", w.bucket("", p, some, bson.D{{Key: "segment", Value: bson.D{{Key: "owner", Value: p.id()}}}}))
 	} else {
 		some = slices.DeleteFunc(some, func(r *entry) bool { return r.series != some[0].series })
-		w.put("buckets", w.bucket(some[0].series, p, some, nil))
+		w.put("buckets", w.bucket(some[0].series, p, some, bson.D{{Key: "closed", Value: w.rnd.IntN(3) == 0}}))
 		if w.rnd.IntN(8) == 0 {
 			w.put("buckets", w.bucket(some[0].series, p, some[:1], nil)) // as a former version may have left it
 		}
@@ -167,44 +165,6 @@ func (w *world) store(p *part) {
 	for _, r := range some {
 		delete(p.unsaved, r.offset)
 	}
-}
-
-// compact freezes segments into hidden buckets in one step. Queries see no change.
-func (w *world) compact() {
-	shown := encoded(timeseries.SegmentsShown(w.now))
-	documents := w.mem.now()["buckets"]
-	for _, id := range slices.Sorted(maps.Keys(documents)) {
-		d := documents[id]
-		ended, has := d.Lookup("control", "segment", "visibleUntil").TimeOK()
-		switch {
-		case has && w.now.Sub(ended) > 10*time.Minute:
-			w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
-		case !has && matches(d, shown) && w.rnd.IntN(2) == 0:
-			w.compactOne(id, d)
-		}
-	}
-	w.logf("compacted")
-}
-
-func (w *world) compactOne(id string, d bson.Raw) {
-	until := w.now.Add(time.Duration(w.rnd.IntN(240)) * time.Second)
-	bySeries, sources := map[string][]*entry{}, map[string]*part{}
-	w.stored(true, func(of string, m measurement) {
-		if of == id {
-			bySeries[m.series] = append(bySeries[m.series], m.record)
-			sources[m.series] = &part{number: m.part, topic: m.topic}
-		}
-	})
-	for _, series := range modelSeries {
-		if records := bySeries[series]; records != nil {
-			w.put("buckets", w.bucket(series, sources[series], records, bson.D{
-				{Key: "closed", Value: true},
-				{Key: "compaction", Value: bson.D{{Key: "id", Value: "x"}, {Key: "visibleFrom", Value: until}}},
-			}))
-		}
-	}
-	ended := updated(d, encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "control.segment.visibleUntil", Value: until}}}}))
-	w.mem.write("buckets", func(all map[string]bson.Raw) { all[id] = ended })
 }
 
 // expire deletes expired documents, as MongoDB's index does.
@@ -287,11 +247,6 @@ func (w *world) claimed(p *part, token claim.Token, start int64) {
 			delete(p.unsaved, r.offset)
 		}
 	}
-}
-
-// isDeleted reports whether delete-meta has noted the position.
-func (w *world) isDeleted(p *part, offset int64) bool {
-	return w.mem.now()["deleted"][string(p.topic[:])+string(rune(offset))] != nil
 }
 
 // pass starts a pass by the owner of a partition.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -23,6 +24,7 @@ func TestModelOfNestedDocuments(t *testing.T) {
 	}
 	met := 0
 	for run := range uint64(max(1, *modelRuns/2)) {
+		cryptotest.SetGlobalRandom(t, seed+run)
 		w := newWorld(seed + run)
 		w.nested = &Nested{Documents: memoryCollection{w.mem, "nested"}, Limit: []int{0, 200, 1000}[w.rnd.IntN(3)]}
 		w.course(100)

@@ -47,9 +47,17 @@ type world struct {
 	bits      map[int64]int            // number of measurements of each hour
 	of        map[int64]map[int]*entry // measurement by hour and bit
 	handed    map[cell]bool            // hours of a series from which an edit by hand has deleted measurements
+	visible   map[string]time.Time     // the moment from which queries see the buckets of a compaction
+	late      map[cell]bool            // hours of compactions that were unfinished at that moment
 	torn      map[cell]bool            // days of a series that lost measurements while a pass may have been reading them
 	counts    map[cell]int64           // counts of the rows of hours at the last check
 	checked   int                      // number of writes at the last check
+	checkedAt time.Time                // time of the last check
+	delay     time.Duration            // COMPACT_VISIBILITY_DELAY
+	command   *command                 // a command that waits for a compaction. Nil means none.
+	whole     map[string]bool          // notes whose rows were computed since queries see the whole edit
+	edits     map[string]lastEdit      // last edit of each series
+	stale     map[string]bool          // series with a document that was computed before an edit and inserted after it
 	calm      bool                     // no faults and no other events
 	nested    *Nested                  // Nil means no nested documents.
 	ids       uint64
@@ -80,6 +88,8 @@ type part struct {
 	start   int64
 	claim   claim.Token
 	claimed bool
+
+	compacting bool // its owner has begun a compaction, and has not ended
 }
 
 func (p *part) done() int64 {
@@ -98,12 +108,13 @@ func (p *part) id() string { return claim.DocumentID("c", "t", p.number) }
 
 // actor does work in steps. Other actors work between its steps.
 type actor struct {
-	name    string
-	resume  chan bool // true ends the process at this step
-	done    bool
-	looked  time.Time         // when it last asked for the server's time
-	editing map[string]bool   // the series that it edits
-	notes   []sink.RollupNote // the notes whose rows it computes
+	name   string
+	resume chan bool // true ends the process at this step
+	done   bool
+	looked time.Time         // when it last asked for the server's time
+	read   int               // version of the oldest buckets that it has read since then
+	edits  []string          // the series that it edits
+	notes  []sink.RollupNote // the notes whose rows it computes
 }
 
 type actorKey struct{}
@@ -112,7 +123,9 @@ func newWorld(seed uint64) *world {
 	w := &world{
 		rnd: rand.New(rand.NewPCG(seed, 7)), now: time.UnixMilli(1_772_000_000_000), yields: make(chan *actor),
 		bits: map[int64]int{}, of: map[int64]map[int]*entry{}, handed: map[cell]bool{}, torn: map[cell]bool{}, counts: map[cell]int64{},
+		whole: map[string]bool{}, edits: map[string]lastEdit{}, stale: map[string]bool{}, visible: map[string]time.Time{}, late: map[cell]bool{},
 	}
+	w.delay = []time.Duration{time.Minute, 4 * time.Minute, 30 * time.Minute}[w.rnd.IntN(3)]
 	w.mem = newMemory(w)
 	levels := bson.A{}
 	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
@@ -139,7 +152,7 @@ func (w *world) logf(format string, about ...any) {
 
 // begin starts an actor, and lets it run until its first step.
 func (w *world) begin(name string, do func(ctx context.Context, a *actor)) {
-	a := &actor{name: name, resume: make(chan bool), editing: map[string]bool{}}
+	a := &actor{name: name, resume: make(chan bool)}
 	w.actors = append(w.actors, a)
 	go func() {
 		if !<-a.resume {
@@ -190,7 +203,11 @@ func (l level) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply,
 	if a, ok := ctx.Value(actorKey{}).(*actor); ok && l.m.w.now.Sub(a.looked) > noteLinger-time.Minute {
 		return mongodb.Reply{}, errCrash
 	}
-	return l.memoryCollection.Insert(ctx, documents)
+	reply, err := l.memoryCollection.Insert(ctx, documents)
+	if a, ok := ctx.Value(actorKey{}).(*actor); ok {
+		l.m.w.inserted(a, documents)
+	}
+	return reply, err
 }
 
 func (w *world) ports() collection.Ports {
@@ -202,7 +219,7 @@ func (w *world) ports() collection.Ports {
 				return time.Time{}, err
 			}
 			if a, ok := ctx.Value(actorKey{}).(*actor); ok {
-				a.looked = w.now
+				a.looked, a.read = w.now, len(w.mem.versions)
 			}
 			return w.now, nil
 		},
@@ -332,96 +349,3 @@ func (w *world) rowsOf(name string) (sets map[cell]uint64, counts map[cell]int64
 	}
 	return sets, counts
 }
-
-func (w *world) fail(format string, about ...any) {
-	if w.violation == "" {
-		w.violation = fmt.Sprintf(format, about...)
-	}
-}
-
-// frozen reports whether an hour is not computed any more. The model has its own rule for this.
-func (w *world) frozen(hour int64) bool {
-	return time.UnixMilli(hour).Before(w.now.Add(time.Hour - keptFor))
-}
-
-// noted returns the series whose rows may be wrong at the moment, according to a note or a command.
-func (w *world) noted() map[string]bool {
-	noted := map[string]bool{}
-	for id, raw := range w.mem.now()["options"] {
-		if array, ok := raw.Lookup("metas").ArrayOK(); ok && id != "" {
-			values, _ := array.Values()
-			for _, v := range values {
-				series, _ := v.Document().Lookup("meta").StringValueOK()
-				noted[series] = true
-			}
-		}
-	}
-	for _, a := range w.actors {
-		for series := range a.editing {
-			noted[series] = true
-		}
-		for _, n := range a.notes {
-			for _, meta := range n.Metas {
-				series, _ := meta.StringValueOK()
-				noted[series] = true
-			}
-		}
-	}
-	return noted
-}
-
-// check checks R1 and R3.
-func (w *world) check() {
-	if w.violation != "" || w.checked == len(w.mem.versions) {
-		return
-	}
-	w.checked = len(w.mem.versions)
-	sets, counts := w.rowsOf(rollup.Hour)
-	noted := w.noted()
-	for at, before := range w.counts {
-		if counts[at] < before && !noted[at.series] {
-			w.fail("R3: the row of %s at %d had %d measurements and has %d", at.series, at.hour, before, counts[at])
-		}
-	}
-	w.counts = counts
-	below := w.below()
-	w.stored(false, func(_ string, m measurement) {
-		at := cell{m.series, rollup.FloorTo(m.record.time, hourMs)}
-		if !below(m) || noted[m.series] || w.frozen(at.hour) || w.handed[at] {
-			return
-		}
-		if sets[at]&(1<<m.record.bit) == 0 {
-			w.fail("R1: offset %d of partition %d is below the watermark, and not in the row of %s at %d", m.record.offset, m.part, at.series, at.hour)
-		}
-	})
-}
-
-// below returns a function that reports whether a measurement is below the present watermark of its partition. Then it is in
-// rows.
-func (w *world) below() func(m measurement) bool {
-	marks := map[int32]map[[16]byte]int64{}
-	for _, p := range w.parts {
-		marks[p.number] = map[[16]byte]int64{}
-		for _, raw := range w.mem.now()["partitions"] {
-			if raw.Lookup("_id").StringValue() == p.id() {
-				for _, mark := range rollup.Watermarks(raw) {
-					marks[p.number][mark.Topic()] = mark.Below
-				}
-			}
-		}
-	}
-	return func(m measurement) bool {
-		mark, present := marks[m.part][m.topic]
-		former := !present && w.parts[m.part].topic != m.topic // all measurements of a former topic are in rows
-		return former || m.record.offset < mark
-	}
-}
-
-// tear records the loss of a measurement that a pass may be reading. If the pass ends between two levels, no later pass finds its
-// hour.
-func (w *world) tear(m measurement) {
-	w.torn[cell{m.series, rollup.FloorTo(m.record.time, dayMs)}] = true
-}
-
-// isTorn reports whether the rows of a day of a series may differ between levels.
-func (w *world) isTorn(at cell) bool { return w.torn[cell{at.series, rollup.FloorTo(at.hour, dayMs)}] }
