@@ -60,6 +60,13 @@
 // by their measurements, and folds the days. It does not find hours whose measurements are deleted or expired by then. Their days
 // stay behind until `waterwheel rollup build` folds them.
 //
+// # Edits during an unfinished compaction
+//
+// update-meta and delete-meta also edit buckets of compactions that queries do not see yet. The note of the edit stays until ten
+// minutes after queries see them. If the owner of a partition dies during the compaction, and no owner recovers it by then, the
+// recovery changes what is shown once more. No note asks for these rows then, so they stay as they are until
+// `waterwheel rollup build --replace` computes them. If another consumer takes the partition over in time, the rows become right.
+//
 // # Files
 //
 //	keeper.go   the goroutine: which partition is next, and how long to rest
