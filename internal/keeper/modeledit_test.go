@@ -136,7 +136,8 @@ type seriesEdit interface {
 	Edited() collection.Edited
 }
 
-// runCommand runs a command after its wait, in the order of planDeletion and deleteSeries, or planUpdate and updateMetas, of package cli.
+// runCommand runs a command after its wait. The order is that of planDeletion and deleteSeries, or planUpdate and updateMetas, in
+// package cli.
 func (w *world) runCommand(ctx context.Context, a *actor, c *command) {
 	metas := bson.A{}
 	for _, one := range c.filter {
