@@ -254,8 +254,8 @@ type RollupEdit struct {
 
 // BeginRollupEdit writes the notes of an edit of series before the edit begins. The argument timeout bounds a write. The
 // argument deletes means that the series are deleted, so their rows must be deleted as well. Otherwise the former and the new meta
-// of each change follow each other. A nil result means that the time
-// series has no rollups.
+// of each change follow each other. A nil result means that the time series has no rollups. If only the writing has failed, the
+// result is not nil, and Note tries again.
 func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
 	have, err := collection.ReadRollups(ctx, ports.Options)
 	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
@@ -266,12 +266,18 @@ func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.D
 		return nil, err
 	}
 	e := &RollupEdit{ports: ports, timeout: timeout, notes: newRollupNotes(metas, deletes, now)}
+	return e, e.Note(ctx)
+}
+
+// Note writes the notes. After an error it may be called again, and it writes no note twice. A second set of notes would not be
+// marked by Done, so keepers would compute its rows every minute for days.
+func (e *RollupEdit) Note(ctx context.Context) error {
 	for i := range e.notes {
 		if err := e.write(ctx, &e.notes[i]); err != nil {
-			return e, err
+			return err
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // newRollupNotes makes the notes of series, with at most maxNoteBytes of metas in each.

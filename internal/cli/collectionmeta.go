@@ -145,6 +145,9 @@ func retried(ctx context.Context, try func() error) error {
 // noteEdit records an edit of series for the rollups of a time series, before the edit begins.
 func noteEdit(ctx context.Context, s timeSeries, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
 	err = retried(ctx, func() error {
+		if noted != nil {
+			return noted.Note(ctx)
+		}
 		noted, err = sink.BeginRollupEdit(ctx, s.Ports(), s.database.WriteTimeout(), metas, deletes)
 		return err
 	})

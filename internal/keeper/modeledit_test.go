@@ -159,6 +159,9 @@ func (w *world) runCommand(ctx context.Context, a *actor, c *command) {
 	}
 	var rollups *sink.RollupEdit
 	if !through(func() (err error) {
+		if rollups != nil {
+			return rollups.Note(ctx)
+		}
 		rollups, err = sink.BeginRollupEdit(ctx, w.ports(), time.Hour, noted, c.into == nil)
 		return err
 	}) {

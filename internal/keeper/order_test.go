@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
@@ -226,6 +229,39 @@ func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 	}
 	if compute() != 0 {
 		t.Error("the note has come back")
+	}
+}
+
+// forgetful is a collection whose first answer to an insert is lost.
+type forgetful struct {
+	memoryCollection
+	lost *bool
+}
+
+func (f forgetful) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
+	reply, err := f.memoryCollection.Insert(ctx, documents)
+	if !*f.lost {
+		*f.lost, err = true, errors.New("no answer")
+	}
+	return reply, err
+}
+
+// TestNotesOfAnEditAreWrittenOnce checks that a command leaves no second note, which would never be marked, if an answer is lost.
+func TestNotesOfAnEditAreWrittenOnce(t *testing.T) {
+	w, _ := still(t, 1)
+	meta := encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m")
+	ports := w.ports()
+	ports.Options = forgetful{memoryCollection{w.mem, "options"}, new(bool)}
+	noted, err := sink.BeginRollupEdit(t.Context(), ports, time.Second, []bson.RawValue{meta}, true)
+	if err == nil || noted == nil {
+		t.Fatal(noted, err)
+	}
+	if err := errors.Join(noted.Note(t.Context()), noted.Done(t.Context(), time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := w.rollups().Notes(t.Context())
+	if err != nil || len(notes) != 1 || notes[0].Edited.IsZero() {
+		t.Errorf("the notes are %+v: %v", notes, err)
 	}
 }
 
