@@ -20,7 +20,7 @@
 //	                send.go, outcome.go (sending writes; classifying the answers, reading back)
 //	                lookup.go (buckets to reopen: the queries, the choice)
 //	segments        compaction.go (segments compacted into buckets, step by step), compactionrequest.go (asking for that)
-//	rollups         rollup.go (claims, watermarks, edits that rows follow), rolluprows.go (what a keeper reads and stores), rolluptimes.go (the times of buckets and rows)
+//	rollups         rollup.go (claims, watermarks, edits that rows follow), rolluprows.go (what a keeper reads and stores; the times of buckets and rows)
 //	contents        contents.go (the claims of all partitions, the stored measurements of each)
 //	                scan.go (buckets, for verifying; positions that edits have deleted or changed)
 package sink

@@ -14,8 +14,7 @@
 //	verifyview.go            the output of verify
 //	collection.go            the family of collection, and what its commands have in common
 //	collectionshow.go        collection show, and how full the buckets are
-//	collectionoptions.go     collection set-granularity, set-span, set-expiry
-//	collectionexpire.go      collection expire
+//	collectionoptions.go     collection set-granularity, set-span, set-expiry, expire
 //	collectiontakeover.go    collection takeover
 //	collectionshard.go       collection shard, init --shard
 //	collectionindex.go       collection create-index

@@ -69,7 +69,7 @@
 //
 // # Files
 //
-//	keeper.go   the goroutine: which partition is next, and how long to rest
+//	keeper.go   the goroutine: which partition is next, and how long to rest; counters
 //	pass.go     one pass of one partition, or of one note: the hours of series that were touched
 //	compute.go  rows of some series and hours, computed and stored
 //	source.go   the measurements from which rows are computed, and the rows of minutes and hours
@@ -77,5 +77,4 @@
 //	nested.go   documents with the days, hours and minutes of a month, for queries of the classic form
 //	moves.go    edits of metas: whose rows stay, because measurements of the edited series are gone
 //	build.go    the commands of an operator: building rows, verifying rows
-//	metrics.go  counters
 package keeper

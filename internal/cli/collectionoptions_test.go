@@ -56,7 +56,7 @@ func TestExpireDeletesRowsOfRollups(t *testing.T) {
 	if plans[0].print(&text); !strings.HasPrefix(text.String(), "m_1m: 1 document with 1 row of rollups from before ") {
 		t.Errorf("the plan is %s", &text)
 	}
-	if _, err := p.deleteSelected(t.Context(), "m_1m", plans[0].selection, plans[0].Selected); err != nil {
+	if _, err := p.deleteSelected(t.Context(), "m_1m", plans[0].selection.Delete, plans[0].Selected); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := rows.CountDocuments(t.Context(), bson.D{}); n != 1 || err != nil {
