@@ -104,7 +104,7 @@ func Parse(m Message) (c Command, ok bool) {
 		var kind wiremessage.SectionType
 		var document bsoncore.Document
 		var documents []bsoncore.Document
-		switch kind, rest, ok = wiremessage.ReadMsgSectionType(rest); {
+		switch kind, rest, _ = wiremessage.ReadMsgSectionType(rest); {
 		case kind == wiremessage.SingleDocument && c.Body == nil:
 			document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest)
 			c.Body = bson.Raw(document)
