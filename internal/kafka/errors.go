@@ -178,7 +178,7 @@ var answers = map[kafkago.Error]answer{
 	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user may not make this request to the cluster: grant the right on the resource Cluster"},
 	kafkago.UnsupportedForMessageFormat: {StopPartition, ""},
 	kafkago.UnsupportedCompressionType:  {StopPartition, ""},
-	kafkago.OffsetMetadataTooLarge:      {StopPartition, ""},
+	kafkago.OffsetMetadataTooLarge:      {StopPartition, "set offset.metadata.max.bytes of the brokers to 512 or more"},
 
 	kafkago.FencedInstanceID: {StopProgram, "another process uses the same KAFKA_INSTANCE_ID: give each process a different one"},
 	kafkago.InvalidSessionTimeout: {
