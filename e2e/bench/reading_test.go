@@ -15,9 +15,9 @@ import (
 	"waterwheel/reader"
 )
 
-// BenchmarkReading measures queries in each way that the server has. The flags of TestMeasure say what is stored. server-ns/op is the
-// processor time of the server for a query, without the time of an idle server. It is known to 10 ms in all, so let each query run
-// for some seconds (-benchtime). benchstat -col /way compares the ways.
+// BenchmarkReading measures queries in each way that the server has. The flags of TestMeasure describe the stored measurements.
+// server-ns/op is the processor time of the server for a query, without the time of an idle server. It is known to 10 ms in all, so
+// let each query run for some seconds (-benchtime). benchstat -col /way compares the ways.
 func BenchmarkReading(b *testing.B) {
 	if err := wanted.plan.Validate(); err != nil {
 		b.Fatal(err)

@@ -60,7 +60,7 @@ func TestExpireDeletesRowsOfRollups(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := rows.CountDocuments(t.Context(), bson.D{}); n != 1 || err != nil {
-		t.Errorf("%d documents are left, want the one that has not expired, %v", n, err)
+		t.Errorf("%d documents are left, want only the document that has not expired, %v", n, err)
 	}
 	if plans, err := p.planExpiries(t.Context(), with, now.Add(-time.Minute)); err != nil || len(plans) != 1 || plans[0].Series != "m" {
 		t.Errorf("with --before the plans are %+v, %v", plans, err)

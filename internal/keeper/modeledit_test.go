@@ -152,7 +152,7 @@ func (w *world) runCommand(ctx context.Context, a *actor, c *command) {
 		return
 	}
 	edit, noted := c.plan(selection, all)
-	for range w.rnd.IntN(12) { // somebody reads the plan, and confirms it
+	for range w.rnd.IntN(12) { // a person reads the plan, and confirms it
 		if w.step(ctx) != nil {
 			return
 		}

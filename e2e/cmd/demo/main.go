@@ -7,7 +7,7 @@
 //
 //	play.go     the servers, the settings, and the scenes
 //	sensors.go  measurements of this machine, of simulated sensors and of a tank
-//	show.go     the result: a table, and commands that query what is stored; screen.go: lines and colours
+//	show.go     the result: a table, and commands that query the stored measurements; screen.go: lines and colours
 //	keep.go     looking around afterwards
 package main
 

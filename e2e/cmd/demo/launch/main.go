@@ -28,8 +28,8 @@ it takes half a minute:
   2. its group is set back to the earliest offset: it reads everything again,
      and stores nothing twice;
   3. the stored measurements are compared with the produced records, one by one;
-  4. the program prints a chart and rollups of what is stored, and the demo
-     prints one bucket.
+  4. the program prints a chart and rollups of the stored measurements, and
+     the demo prints one bucket.
 
 It listens on this machine only, writes to bin/ and a temporary folder, and
 exits with 0 only if every valid measurement is stored exactly once and every
