@@ -219,8 +219,7 @@ func (r *Rollups) Partitions(ctx context.Context) (all []RollupPartition, err er
 // RollupNote is a stored note.
 type RollupNote struct {
 	ID string
-	// Metas are the series whose rows must be computed again. Type 0 means the series without a meta. Without Deletes the former
-	// and the new meta of a change follow each other.
+	// Metas are the series whose rows must be computed again. Type 0 means the series without a meta.
 	Metas []bson.RawValue
 	// Deletes means that rows are deleted with their measurements, even those of hours that are not computed again.
 	Deletes bool
@@ -253,9 +252,8 @@ type RollupEdit struct {
 }
 
 // BeginRollupEdit writes the notes of an edit of series before the edit begins. The argument timeout bounds a write. The
-// argument deletes means that the series are deleted, so their rows must be deleted as well. Otherwise the former and the new meta
-// of each change follow each other. A nil result means that the time series has no rollups. If only the writing has failed, the
-// result is not nil, and Note tries again.
+// argument deletes means that the series are deleted, so their rows must be deleted as well. A nil result means that the time
+// series has no rollups. If only the writing has failed, the result is not nil, and Note tries again.
 func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
 	have, err := collection.ReadRollups(ctx, ports.Options)
 	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
@@ -283,9 +281,8 @@ func (e *RollupEdit) Note(ctx context.Context) error {
 // newRollupNotes makes the notes of series, with at most maxNoteBytes of metas in each.
 func newRollupNotes(metas []bson.RawValue, deletes bool, now time.Time) (notes []RollupNote) {
 	bytes := 0
-	for i, meta := range metas {
-		bytes += len(meta.Value)
-		if len(notes) == 0 || bytes > maxNoteBytes && (deletes || i%2 == 0) { // The two metas of a change stay together.
+	for _, meta := range metas {
+		if bytes += len(meta.Value); len(notes) == 0 || bytes > maxNoteBytes {
 			var id [16]byte
 			_, _ = rand.Read(id[:]) // never fails
 			notes = append(notes, RollupNote{ID: fmt.Sprintf("%s%x", rollupNotes, id), Deletes: deletes, At: now})

@@ -62,8 +62,6 @@ type work struct {
 	// free means that rows may shrink, because of a note or --replace. purges means that rows of frozen hours are removed as
 	// well.
 	free, purges bool
-	// moves are those of the note. Nil means that there is no note.
-	moves *moves
 	// rest is called after each step with the time that the step took.
 	rest func(ctx context.Context, worked time.Duration) error
 	now  func() time.Time // of this process
@@ -92,9 +90,6 @@ const (
 
 // hours computes the rows of minutes and hours of a run, for some series at a time.
 func (w *work) hours(ctx context.Context, r run, t *touched) error {
-	if err := w.findGone(ctx, r); err != nil {
-		return err
-	}
 	return w.inChunks(ctx, r.keys, seriesPerMoment, func(some []string) (left []string, err error) {
 		return w.attempt(ctx, run{r.from, r.to, some}, t)
 	})
@@ -276,9 +271,6 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 				if !w.isInDay(hour, now) {
 					d.late += late
 				}
-				continue
-			}
-			if w.moves.isGone(d.level.Name, d.key, hour) {
 				continue
 			}
 			d.dirty = true

@@ -68,9 +68,6 @@ func (w *work) days(ctx context.Context, hours []run) error {
 		return nil
 	}
 	for _, r := range dayRuns(hours) {
-		if err := w.findGoneDays(ctx, level, r); err != nil {
-			return err
-		}
 		err := w.inChunks(ctx, r.keys, seriesPerFold, func(some []string) (left []string, err error) {
 			return w.fold(ctx, level, dayRun{r.days, some})
 		})
@@ -108,9 +105,6 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (left []s
 					d.Replace(at, at+dayMs, nil)
 					d.dirty = true
 				}
-				continue
-			}
-			if w.moves.isGone(level.Name, d.key, at) {
 				continue
 			}
 			d.dirty = true

@@ -37,9 +37,8 @@
 // was suspended cannot replace rows that were computed from newer sources. For the same reason a keeper replaces a document even
 // by an equal one: the revision records that newer sources were read. And a document stays even if its last row was removed.
 //
-// R3: the count of a row never shrinks, except by a note or by --replace. Measurements expire, and people delete buckets by hand.
-// Totals outlive both. A note of changed metas lets rows shrink only where its series still have the measurements: an edit of
-// metas deletes none.
+// R3: the count of a row never shrinks, except by a note. Measurements expire, and people delete buckets by hand. Totals outlive
+// both.
 //
 // Two keepers of one partition, a suspended keeper, and a crash between any two steps do no harm. This needs no lease.
 //
@@ -75,6 +74,5 @@
 //	source.go   the measurements from which rows are computed, and the rows of minutes and hours
 //	days.go     rows of days, folded from hours, or from measurements if the rows of hours have expired
 //	nested.go   documents with the days, hours and minutes of a month, for queries of the classic form
-//	moves.go    edits of metas: whose rows stay, because measurements of the edited series are gone
 //	build.go    the commands of an operator: building rows, verifying rows
 package keeper

@@ -31,9 +31,7 @@ func (w *world) handDelete() {
 	}
 	id := ids[w.rnd.IntN(len(ids))]
 	for _, m := range of[id] {
-		for _, series := range modelSeries { // After an edit of metas the rows of both series stay.
-			w.handed[cell{series, rollup.FloorTo(m.record.time, hourMs)}] = true
-		}
+		w.handed[cell{m.series, rollup.FloorTo(m.record.time, hourMs)}] = true
 		w.tear(m)
 	}
 	w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })

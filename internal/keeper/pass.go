@@ -269,29 +269,17 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (whole, over bool, 
 	}
 	whole = !n.Edited.IsZero() && !now.Before(n.Edited)
 	over = !n.Edited.IsZero() && now.Sub(n.Edited) >= w.linger || now.Sub(n.At) > noteAge
-	m, err := w.movesOf(ctx, n)
-	if err != nil {
-		return false, false, err
-	}
 	hours, days := newTouched(0, 0, 1), newTouched(0, 0, 1)
-	for _, group := range m.groups {
-		groupHours, groupDays := newTouched(0, 0, 1), newTouched(0, 0, 1)
-		for _, meta := range group {
-			if err := w.extents(ctx, meta, groupHours, groupDays); err != nil {
-				return false, false, err
-			}
+	for _, meta := range n.Metas {
+		if err := w.extents(ctx, meta, hours, days); err != nil {
+			return false, false, err
 		}
-		hours.share(groupHours, group)
-		days.share(groupDays, group)
 	}
 	free := *w
-	free.free, free.purges, free.moves = true, n.Deletes, m
+	free.free, free.purges = true, n.Deletes
 	err = free.compute(ctx, hours.runs(), days.runs(), nil)
 	w.size = free.size
 	if err != nil || !over {
-		return whole, false, err
-	}
-	if missed, err := w.isMissed(ctx, n, m); err != nil || missed {
 		return whole, false, err
 	}
 	return whole, true, w.rollups.NoteDone(ctx, n)
